@@ -1,0 +1,1 @@
+//! Worst-case bounds in exact arithmetic.

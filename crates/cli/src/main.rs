@@ -1,0 +1,2 @@
+//! The downbeat command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! A scenario run for real in network namespaces of this machine.

@@ -1,0 +1,1 @@
+//! Packet sockets with VLAN tags and kernel timestamps.

@@ -1,0 +1,1 @@
+//! Trace events, frame rows, statistics and the form of results.

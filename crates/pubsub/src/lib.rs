@@ -1,0 +1,1 @@
+//! The engine without I/O: templates, reader layouts, the cyclic application.

@@ -1,0 +1,1 @@
+//! Clocks, threads, memory and the shared trace ring.

@@ -1,0 +1,1 @@
+//! Bytes of OPC UA PubSub: Ethernet, UADP headers, built-in types.

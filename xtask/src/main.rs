@@ -1,0 +1,2 @@
+//! Habits of the repository: check, bench, prove.
+fn main() {}
