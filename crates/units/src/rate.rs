@@ -48,7 +48,7 @@ impl FromStr for Rate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000)] {
-            if self.0 >= size && self.0 % (size / 100) == 0 {
+            if self.0 >= size && self.0.is_multiple_of(size / 100) {
                 let (whole, hundredths) = (self.0 / size, self.0 % size / (size / 100));
                 return match hundredths {
                     0 => write!(f, "{whole}{unit}"),

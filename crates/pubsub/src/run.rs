@@ -1,0 +1,99 @@
+//! Neighbouring UInt64 fields: values at a fixed stride, written and read in one tight loop.
+
+use core::ops::Range;
+
+use wire::{FieldEncoding, VARIANT_TYPE_BYTES};
+
+/// Length of a UInt64 on the wire.
+const VALUE_BYTES: usize = 8;
+
+/// Some neighbouring UInt64 fields of a DataSetMessage.
+///
+/// Get it from the template or reader that it is to be used with; with another one it does no harm, but means nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UInt64Run {
+    /// Offset in the UADP message of the first Variant byte (Variant) or value (RawData).
+    start: usize,
+    encoding: FieldEncoding,
+    count: usize,
+}
+
+impl UInt64Run {
+    /// `count` fields, the value of the first at `offset`.
+    pub(crate) fn new(offset: usize, encoding: FieldEncoding, count: usize) -> Self {
+        let start = match encoding {
+            FieldEncoding::Variant => offset.saturating_sub(VARIANT_TYPE_BYTES),
+            FieldEncoding::RawData => offset,
+        };
+        Self { start, encoding, count }
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The same run in a buffer with `header` bytes before the UADP message.
+    pub(crate) fn moved(self, header: usize) -> Self {
+        Self { start: self.start + header, ..self }
+    }
+
+    #[inline]
+    fn region<const STRIDE: usize>(&self) -> Option<Range<usize>> {
+        Some(self.start..self.start.checked_add(self.count.checked_mul(STRIDE)?)?)
+    }
+
+    /// All bytes of the run but the Variant byte of its first field (Variant) or none (RawData).
+    pub(crate) fn after_first_type(&self) -> Range<usize> {
+        let (stride, type_bytes) = match self.encoding {
+            FieldEncoding::Variant => (VALUE_BYTES + VARIANT_TYPE_BYTES, VARIANT_TYPE_BYTES),
+            FieldEncoding::RawData => (VALUE_BYTES, 0),
+        };
+        self.start + type_bytes..self.start + self.count * stride
+    }
+
+    /// Sets all values; nothing when `buffer` is too short.
+    #[inline]
+    pub(crate) fn fill(&self, buffer: &mut [u8], value: u64) {
+        match self.encoding {
+            FieldEncoding::Variant => fill::<{ VALUE_BYTES + VARIANT_TYPE_BYTES }>(self, buffer, value),
+            FieldEncoding::RawData => fill::<VALUE_BYTES>(self, buffer, value),
+        }
+    }
+
+    /// The first value, and whether all others equal it, Variant bytes included; `None` when `bytes` is too short.
+    #[inline]
+    pub(crate) fn read(&self, bytes: &[u8]) -> Option<(u64, bool)> {
+        match self.encoding {
+            FieldEncoding::Variant => read::<{ VALUE_BYTES + VARIANT_TYPE_BYTES }>(self, bytes),
+            FieldEncoding::RawData => read::<VALUE_BYTES>(self, bytes),
+        }
+    }
+}
+
+/// `STRIDE` a constant, so that the loop has constant offsets: the value is the last eight bytes of each stride.
+#[inline]
+fn fill<const STRIDE: usize>(run: &UInt64Run, buffer: &mut [u8], value: u64) {
+    let Some(region) = run.region::<STRIDE>().and_then(|region| buffer.get_mut(region)) else { return };
+    let value = value.to_le_bytes();
+    for field in region.as_chunks_mut::<STRIDE>().0 {
+        if let Some(place) = field.last_chunk_mut::<VALUE_BYTES>() {
+            *place = value;
+        }
+    }
+}
+
+#[inline]
+fn read<const STRIDE: usize>(run: &UInt64Run, bytes: &[u8]) -> Option<(u64, bool)> {
+    let region = bytes.get(run.region::<STRIDE>()?)?;
+    let first = region.first_chunk::<STRIDE>()?.last_chunk().copied().map(u64::from_le_bytes)?;
+    // All fields are equal if each equals the one before: the region, and the region one stride on. That is one
+    // comparison of slices, several fields at a time, and includes the Variant bytes.
+    let equal = region.get(STRIDE..)? == region.get(..region.len().checked_sub(STRIDE)?)?;
+    Some((first, equal))
+}

@@ -1,0 +1,176 @@
+//! Random layouts: a reader takes what the template wrote, tells the first damaged byte, and never panics.
+
+use downbeat_pubsub::{
+    DataSetLayout, EthernetHeader, FieldEncoding, FieldType, GroupHeaderLayout, Mismatch, NetworkMessageLayout,
+    PublisherId, ReaderLayout, Value, WriterTemplate,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn publisher_id() -> impl Strategy<Value = PublisherId> {
+    prop_oneof![
+        any::<u8>().prop_map(PublisherId::Byte),
+        any::<u16>().prop_map(PublisherId::UInt16),
+        any::<u32>().prop_map(PublisherId::UInt32),
+        any::<u64>().prop_map(PublisherId::UInt64),
+    ]
+}
+
+fn group_header() -> impl Strategy<Value = GroupHeaderLayout> {
+    let some = proptest::option::of::<std::ops::RangeInclusive<u16>>;
+    (some(1..=u16::MAX), any::<Option<u32>>(), some(1..=u16::MAX), any::<bool>()).prop_map(
+        |(writer_group_id, group_version, network_message_number, sequence_number)| GroupHeaderLayout {
+            writer_group_id,
+            group_version,
+            network_message_number,
+            sequence_number,
+        },
+    )
+}
+
+/// Runs of equal types as well as mixtures, so that all ways of comparing Variant bytes are used.
+fn fields() -> impl Strategy<Value = Vec<FieldType>> {
+    let ty = || proptest::sample::select(FieldType::ALL.to_vec());
+    vec((ty(), 1_usize..8), 1..5)
+        .prop_map(|runs| runs.into_iter().flat_map(|(ty, count)| std::iter::repeat_n(ty, count)).collect())
+}
+
+fn data_set() -> impl Strategy<Value = DataSetLayout> {
+    let encoding = prop_oneof![Just(FieldEncoding::Variant), Just(FieldEncoding::RawData)];
+    let members = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u32>>(), any::<Option<u32>>());
+    (1..=u16::MAX, encoding, members, fields()).prop_map(
+        |(writer_id, encoding, (sequence_number, timestamp, status, major_version, minor_version), fields)| {
+            DataSetLayout {
+                writer_id,
+                encoding,
+                sequence_number,
+                timestamp,
+                status,
+                major_version,
+                minor_version,
+                fields,
+            }
+        },
+    )
+}
+
+fn layout() -> impl Strategy<Value = NetworkMessageLayout> {
+    let group = proptest::option::of(group_header());
+    (publisher_id(), group, any::<bool>(), any::<bool>(), vec(data_set(), 1..4))
+        .prop_map(|(publisher_id, group_header, payload_header, timestamp, data_sets)| NetworkMessageLayout {
+            publisher_id,
+            group_header,
+            payload_header,
+            timestamp,
+            data_sets,
+        })
+        .prop_filter("fits a frame", |layout| ReaderLayout::new(layout).is_ok())
+}
+
+/// Sets everything that can change to what `byte` gives; returns the fields as they were set.
+fn set_all(template: &mut WriterTemplate, layout: &NetworkMessageLayout, mut byte: impl FnMut() -> u8) -> Vec<Value> {
+    let mut ticks = || i64::from_le_bytes([(); 8].map(|()| byte()));
+    template.stamp(ticks() as u16, ticks());
+    let mut values = Vec::new();
+    for (i, set) in layout.data_sets.iter().enumerate() {
+        let _ = template.set_data_set_status(i, ticks() as u16);
+        for (j, &ty) in set.fields.iter().enumerate() {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&ticks().to_le_bytes());
+            bytes[8..].copy_from_slice(&ticks().to_le_bytes());
+            let value = Value::read(ty, &bytes, 0).expect("sixteen bytes are enough for all");
+            template.set_field(i, j, value).expect("the field is there");
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// The bytes of a value, so that NaN equals NaN.
+fn bits(value: Value) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    value.patch(&mut bytes, 0).expect("sixteen bytes are enough for all");
+    bytes
+}
+
+/// Bytes that change, found by writing two messages with no changing byte in common.
+fn changing(layout: &NetworkMessageLayout) -> Vec<bool> {
+    let message = |byte: u8| {
+        let mut template = WriterTemplate::new(layout, None).expect("a layout");
+        set_all(&mut template, layout, || byte);
+        template.frame().to_vec()
+    };
+    message(0).iter().zip(message(0x7E)).map(|(a, b)| *a != b).collect()
+}
+
+proptest! {
+    #[test]
+    fn reads_exactly_what_was_written(layout in layout(), bytes in vec(any::<u8>(), 64)) {
+        let mut template = WriterTemplate::new(&layout, None).unwrap();
+        let mut source = bytes.iter().cycle().copied();
+        let values = set_all(&mut template, &layout, || source.next().unwrap());
+        let reader = ReaderLayout::new(&layout).unwrap();
+        prop_assert_eq!(reader.check(template.frame()), Ok(()));
+        let places = layout.data_sets.iter().enumerate().flat_map(|(i, set)| (0..set.fields.len()).map(move |j| (i, j)));
+        for ((i, j), value) in places.zip(values) {
+            prop_assert_eq!(reader.field(template.frame(), i, j).map(bits), Some(bits(value)));
+        }
+    }
+
+    #[test]
+    fn any_damaged_constant_byte_is_found_at_its_offset(layout in layout(), damage in 1..=255_u8) {
+        let mut message = WriterTemplate::new(&layout, None).unwrap().frame().to_vec();
+        let reader = ReaderLayout::new(&layout).unwrap();
+        for (offset, changes) in changing(&layout).into_iter().enumerate() {
+            let good = message[offset];
+            message[offset] ^= damage;
+            let expected = if changes {
+                Ok(())
+            } else {
+                Err(Mismatch { offset, expected: Some(good), found: Some(good ^ damage) })
+            };
+            prop_assert_eq!(reader.check(&message), expected, "byte {} of {}", offset, message.len());
+            message[offset] = good;
+        }
+    }
+
+    #[test]
+    fn no_other_length_is_taken_but_zeros_up_to_the_ethernet_minimum(layout in layout(), extra in 1_usize..60) {
+        let message = WriterTemplate::new(&layout, None).unwrap().frame().to_vec();
+        let reader = ReaderLayout::new(&layout).unwrap();
+        for end in 0..message.len() {
+            let found = reader.check(&message[..end]);
+            prop_assert!(found.is_err_and(|mismatch| mismatch.offset == end && mismatch.found.is_none()));
+        }
+        let mut longer = message.clone();
+        longer.resize(message.len() + extra, 0);
+        prop_assert_eq!(reader.check(&longer).is_ok(), longer.len() <= 46);
+        *longer.last_mut().unwrap() = 1;
+        prop_assert!(reader.check(&longer).is_err());
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(layout in layout(), bytes in vec(any::<u8>(), 0..1600)) {
+        let reader = ReaderLayout::new(&layout).unwrap();
+        let message = WriterTemplate::new(&layout, None).unwrap().frame().to_vec();
+        let mut mixed = message.clone();
+        for (place, byte) in mixed.iter_mut().zip(&bytes) {
+            *place ^= byte & byte.rotate_left(3) & byte.rotate_left(5);
+        }
+        for input in [&bytes[..], &mixed[..], &mixed[..mixed.len().min(bytes.len())]] {
+            let _ = reader.check(input);
+            for i in 0..=layout.data_sets.len() {
+                let _ = (reader.data_set_status(input, i), reader.data_set_timestamp(input, i));
+                let _ = (0..50).filter_map(|j| reader.field(input, i, j)).count();
+                let _ = reader.uint64_run(i, 0..1).and_then(|run| reader.uint64s(input, &run));
+            }
+            let _ = (reader.sequence_number(input), reader.timestamp(input));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_the_ethernet_parser_panic(bytes in vec(any::<u8>(), 0..40)) {
+        let rest = EthernetHeader::parse(&bytes).map(|(header, _, rest)| header.bytes() + rest.len());
+        prop_assert!(rest.is_none_or(|length| length == bytes.len()));
+    }
+}
