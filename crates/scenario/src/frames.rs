@@ -1,0 +1,40 @@
+//! The frames of a stream: from the model to bytes.
+
+use pubsub::{EthernetHeader, NetworkMessageLayout, VlanTag};
+
+use crate::model::{FieldEncoding, HostId, Scenario, Stream};
+
+impl Scenario {
+    /// The MAC address of a host's ports: locally administered, with the index of the host in the last octets.
+    pub fn mac(&self, id: HostId) -> [u8; 6] {
+        let [high, low] = (id.0 as u16).to_be_bytes();
+        [0x02, 0x00, 0x00, 0x00, high, low]
+    }
+}
+
+impl Stream {
+    /// The station that publishes in one direction: the writer, or for answers the reader.
+    pub fn publisher(&self, answer: bool) -> HostId {
+        if answer { self.reader } else { self.writer }
+    }
+
+    /// The NetworkMessages of one direction; `answer` is that from reader to writer.
+    pub fn layout(&self, scenario: &Scenario, answer: bool) -> NetworkMessageLayout {
+        let publisher_id = scenario.host(self.publisher(answer)).publisher_id;
+        match self.encoding {
+            FieldEncoding::Variant => NetworkMessageLayout::papers(publisher_id, self.writer_group_id, self.variables),
+            FieldEncoding::RawData => {
+                NetworkMessageLayout::periodic_fixed(publisher_id, self.writer_group_id, self.variables)
+            }
+        }
+    }
+
+    /// The Ethernet header of one direction; `answer` is that from reader to writer.
+    pub fn ethernet(&self, scenario: &Scenario, answer: bool) -> EthernetHeader {
+        EthernetHeader {
+            destination: self.destinations[usize::from(answer)],
+            source: scenario.mac(self.publisher(answer)),
+            vlan: Some(VlanTag { pcp: self.pcp, dei: false, vid: self.vid }),
+        }
+    }
+}
