@@ -1,0 +1,225 @@
+//! The cyclic applications between the network's delays: receive windows, launch times, round trips.
+//!
+//! A frame that arrives until the end of a cycle's receive window is used in that cycle, otherwise in the
+//! next. The answer built in cycle k launches at (k + 1)·c + o with launch time, at k·c + p without.
+
+use num_traits::{Signed, ToPrimitive, Zero};
+use scenario::{Phases, Scenario, Stream};
+
+use crate::Options;
+use crate::exact::{Exact, micros_up, seconds, whole};
+use crate::report::Count;
+
+/// What becomes of a frame that arrives at the very end of a receive window.
+#[derive(Debug, Clone, Copy)]
+enum AtTheEnd {
+    Seen,
+    Missed,
+}
+
+/// The instants of a host within the stream's cycle, in seconds.
+#[derive(Debug, Clone)]
+struct Beat {
+    subscribe: Exact,
+    window_end: Exact,
+    publish: Exact,
+    /// Cycles between reading and publishing what was read: 1 when the publish phase comes before the application's.
+    lag: i64,
+}
+
+impl Beat {
+    fn new(phases: &Phases, stream: &Stream) -> Self {
+        let at = |fraction: scenario::Fraction| seconds(fraction.of(stream.cycle));
+        let (subscribe, application, publish) = (at(phases.subscribe), at(phases.application), at(phases.publish));
+        let end = &subscribe + at(phases.window);
+        // What arrives after the application began is not seen by it.
+        let window_end = if application > subscribe { end.min(application.clone()) } else { end };
+        Self { subscribe, window_end, lag: i64::from(publish < application), publish }
+    }
+}
+
+/// Longest and shortest delay of one direction, in seconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Delay {
+    pub(crate) worst: Exact,
+    pub(crate) best: Exact,
+    /// Between entering the first port's queue and leaving it, at most.
+    pub(crate) wait: Exact,
+}
+
+/// The ends of one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Ends {
+    cycle: Exact,
+    offset: Exact,
+    launch: bool,
+    late: Exact,
+    writer: Beat,
+    reader: Beat,
+}
+
+/// Round trips of one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Trips {
+    pub(crate) wire: [Exact; 2],
+    pub(crate) stack: [Exact; 2],
+    pub(crate) wire_scheduled: [Exact; 2],
+    pub(crate) stack_scheduled: [Exact; 2],
+    pub(crate) counter: [Count; 2],
+    pub(crate) words: Vec<String>,
+}
+
+impl Ends {
+    pub(crate) fn new(scenario: &Scenario, stream: &Stream, options: &Options) -> Self {
+        Self {
+            cycle: seconds(stream.cycle),
+            offset: seconds(stream.offset),
+            launch: stream.launch,
+            late: seconds(options.host_jitter),
+            writer: Beat::new(&scenario.host(stream.writer).phases, stream),
+            reader: Beat::new(&scenario.host(stream.reader).phases, stream),
+        }
+    }
+
+    /// How irregularly frames may leave the writer's application, beside what ports do.
+    pub(crate) fn irregularity(&self) -> Exact {
+        if self.launch { Exact::zero() } else { self.late.clone() }
+    }
+
+    /// Longest and shortest from hand-over (T1) to the first port's queue.
+    fn hand_over(&self) -> [Exact; 2] {
+        if self.launch {
+            let until_launch = &self.cycle - &self.writer.publish + &self.offset;
+            [until_launch.clone(), until_launch - &self.late]
+        } else {
+            [Exact::zero(), Exact::zero()]
+        }
+    }
+
+    /// Longest wait for being read.
+    fn read_wait(&self, beat: &Beat) -> Exact {
+        &self.cycle - (&beat.window_end - &beat.subscribe) + &self.late
+    }
+
+    /// Longest and shortest from a frame's arrival at the reader to its answer in the port's queue.
+    fn node(&self) -> [Exact; 2] {
+        let lag = whole(self.reader.lag);
+        let best = if self.launch { &self.cycle + &self.offset } else { self.reader.publish.clone() };
+        let best = best + &self.cycle * lag - &self.reader.window_end;
+        [&best + &self.cycle + self.irregularity(), best - &self.late]
+    }
+
+    fn node_words(&self) -> String {
+        let [worst, best] = self.node();
+        let formula = if self.launch { "2c − window end + o" } else { "c + p − window end" };
+        format!(
+            "PubSub node at the reader: {formula} = {} µs worst, one cycle less = {} µs best \
+             (c {}, o {}, p {}, window ends {} µs)",
+            micros_up(&worst),
+            micros_up(&best),
+            micros_up(&self.cycle),
+            micros_up(&self.offset),
+            micros_up(&self.reader.publish),
+            micros_up(&self.reader.window_end)
+        )
+    }
+
+    /// T4 − T1 at most, whatever the reader's phase.
+    pub(crate) fn one_way_stack(&self, there: &Exact) -> Exact {
+        let [hand_over, _] = self.hand_over();
+        hand_over + there + self.read_wait(&self.reader)
+    }
+
+    /// T4 − T1 at most, from the phases. Cycle 0 is the one in which the writer publishes.
+    pub(crate) fn one_way_stack_scheduled(&self, there: &Exact) -> Exact {
+        let arrival = self.departure() + self.irregularity() + there;
+        self.read(&self.reader, &arrival, AtTheEnd::Missed).1 + &self.late - &self.writer.publish
+    }
+
+    /// When the writer's frame of cycle 0 enters the first queue, punctually.
+    fn departure(&self) -> Exact {
+        if self.launch { &self.cycle + &self.offset } else { self.writer.publish.clone() }
+    }
+
+    /// The first cycle whose receive window sees a frame that arrives at `arrival`, and when it is read: at once
+    /// if reading is under way. At the very end of a window it is seen at best and missed at worst.
+    fn read(&self, beat: &Beat, arrival: &Exact, end: AtTheEnd) -> (Exact, Exact) {
+        let windows = (arrival - &beat.window_end) / &self.cycle;
+        let window = match end {
+            AtTheEnd::Seen => windows.ceil(),
+            AtTheEnd::Missed => windows.floor() + whole(1),
+        };
+        let begin = &window * &self.cycle + &beat.subscribe;
+        (window, begin.max(arrival.clone()))
+    }
+
+    /// When the answer to a frame used in cycle `used` enters the reader's queue, punctually.
+    fn answer(&self, used: &Exact) -> Exact {
+        let cycle = (used + whole(self.reader.lag)) * &self.cycle;
+        if self.launch { cycle + &self.cycle + &self.offset } else { cycle + &self.reader.publish }
+    }
+
+    pub(crate) fn trips(&self, there: &Delay, back: &Delay) -> Trips {
+        let [node, node_best] = self.node();
+        let [hand_over, hand_over_best] = self.hand_over();
+        let wire = [&there.worst + &node + &back.worst, &there.best + &node_best + &back.best];
+        let wait = self.read_wait(&self.writer);
+        let stack = [&hand_over + &wire[0] + &wait, &hand_over_best + &wire[1]];
+
+        let departure = self.departure();
+        let used = [
+            self.read(&self.reader, &(&departure + self.irregularity() + &there.worst), AtTheEnd::Missed).0,
+            self.read(&self.reader, &(&departure + &there.best - &self.late), AtTheEnd::Seen).0,
+        ];
+        let home = [self.answer(&used[0]) + self.irregularity() + &back.worst, self.answer(&used[1]) + &back.best];
+        let wire_scheduled = [&home[0] - &departure, &home[1] - &departure - self.irregularity() - &there.wait];
+        // A late window may still see what a punctual one would not.
+        let (last, read_last) = self.read(&self.writer, &home[0], AtTheEnd::Missed);
+        let (first, read_first) = self.read(&self.writer, &(&home[1] - &self.late), AtTheEnd::Seen);
+        let stack_scheduled = [
+            read_last + &self.late - &self.writer.publish,
+            read_first.max(home[1].clone()) - &self.writer.publish - &self.late,
+        ];
+        let counts = [last, first];
+        let starts = |used: &Exact| used - (&departure / &self.cycle).floor();
+        let words = vec![
+            self.node_words(),
+            format!(
+                "wire: one way + node + way back = {} + {} + {} = {} µs",
+                micros_up(&there.worst),
+                micros_up(&node),
+                micros_up(&back.worst),
+                micros_up(&wire[0])
+            ),
+            format!(
+                "stack: hand-over to departure + wire + wait for the writer's window = {} + {} + {} = {} µs",
+                micros_up(&hand_over),
+                micros_up(&wire[0]),
+                micros_up(&wait),
+                micros_up(&stack[0])
+            ),
+            format!(
+                "scheduled: leaves at {} µs of the cycle it is published in, arrives within {} … {} µs after that, \
+                 j = {} … {} cycle starts before the window that sees it; wire {} … {} µs",
+                micros_up(&departure),
+                micros_up(&there.best),
+                micros_up(&there.worst),
+                starts(&used[1]),
+                starts(&used[0]),
+                micros_up(&wire_scheduled[1]),
+                micros_up(&wire_scheduled[0])
+            ),
+        ];
+        Trips { wire, stack, wire_scheduled, stack_scheduled, counter: counts.map(|cycles| self.count(&cycles)), words }
+    }
+
+    /// Elapsed cycles to the application phase of cycle `read`.
+    fn count(&self, read: &Exact) -> Count {
+        let cycles = read + whole(self.writer.lag);
+        let whole_cycles = if cycles.is_negative() { Some(0) } else { cycles.to_integer().to_u64() };
+        match whole_cycles {
+            Some(cycles) => Count::At { cycles, used: cycles.saturating_add(1) },
+            None => Count::Unbounded { unbounded: "more cycles than can be counted".into() },
+        }
+    }
+}
