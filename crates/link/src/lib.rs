@@ -1,1 +1,57 @@
-//! Packet sockets with VLAN tags and kernel timestamps.
+//! Packet sockets for UADP over Ethernet: frames with their VLAN tags, and the kernel's timestamps.
+//!
+//! A [`Sender`] hands over complete frames, tag included, and can tell through a [`StampReader`] when each
+//! one left the kernel. A [`Receiver`] sees the frames of EtherType 0xB62C that reach an interface, with
+//! whatever tag they carried, and when the kernel got them. Neither allocates after `open`.
+//!
+//! Both need `CAP_NET_RAW` (root, or an own user and network namespace).
+//!
+//! - Stamps are software stamps, taken in the driver (sending) and on entry into the stack (receiving).
+//!   The kernel has them in UTC; they are returned in TAI with the offset given on opening.
+//! - The kernel switches receive stamps on in the background: frames of about the first 50 ms may have none.
+//! - The core strips the outer tag before any socket sees the frame; [`Received::tag`] has it back.
+//!
+//! ```no_run
+//! use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+//! use units::Nanos;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let tai_minus_utc = Nanos(37_000_000_000);
+//! # let frame = [0_u8; 60];
+//! let sender = Sender::open("veth0", SenderOptions { priority: 7, stamps: true })?;
+//! let mut left = sender.stamps(tai_minus_utc)?;
+//! let mut receiver = Receiver::open("veth1", ReceiverOptions { tai_minus_utc, stamps: true, ..Default::default() })?;
+//!
+//! sender.send(&frame)?;
+//! if receiver.wait(Nanos::from_millis(100))? {
+//!     while let Some(received) = receiver.receive()? {
+//!         println!("{} bytes, tag {:?}, at {:?}", received.uadp.len(), received.tag, received.stamp);
+//!     }
+//! }
+//! if let Some(stamp) = left.wait(Nanos::from_millis(100))? {
+//!     println!("send {} left at {:?}", stamp.id, stamp.at);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod bare;
+mod control;
+mod error;
+mod filter;
+pub mod interface;
+mod receiver;
+mod sender;
+mod socket;
+mod stamps;
+mod wait;
+
+pub use error::{InterfaceName, LinkError};
+pub use receiver::{Received, Receiver, ReceiverOptions, Tag};
+pub use sender::{Sender, SenderOptions};
+pub use stamps::{StampReader, TxStamp};
+
+/// EtherType of OPC UA UADP (OPC 10000-14 §7.3.3).
+pub const ETHERTYPE_UADP: u16 = 0xB62C;
+/// EtherType of an 802.1Q tag.
+pub const ETHERTYPE_VLAN: u16 = 0x8100;

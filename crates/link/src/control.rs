@@ -1,0 +1,141 @@
+//! Control messages as the kernel lays them out (`put_cmsg`): read from bytes, without pointers.
+
+/// Length, level and type; every message starts at a multiple of the word size.
+const HEADER_BYTES: usize = size_of::<usize>() + 8;
+
+// A `timespec` of two 64-bit numbers is read below.
+const _: () = assert!(size_of::<libc::timespec>() == 16, "64-bit Linux only");
+
+/// Room for the control messages of one packet.
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub(crate) struct ControlBuffer(pub(crate) [u8; 256]);
+
+impl ControlBuffer {
+    pub(crate) const fn new() -> Self {
+        Self([0; 256])
+    }
+}
+
+/// One control message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Control<'a> {
+    pub(crate) level: i32,
+    pub(crate) kind: i32,
+    pub(crate) data: &'a [u8],
+}
+
+/// The control messages in `bytes`; ends at the first that is cut.
+pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Control<'_>> {
+    std::iter::from_fn(move || {
+        let length = usize::from_ne_bytes(array(bytes, 0)?);
+        let level = i32_at(bytes, size_of::<usize>())?;
+        let kind = i32_at(bytes, size_of::<usize>() + 4)?;
+        let data = bytes.get(HEADER_BYTES..length)?;
+        bytes = bytes.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
+        Some(Control { level, kind, data })
+    })
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    Some(i32::from_ne_bytes(array(bytes, at)?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(array(bytes, at)?))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(array(bytes, at)?))
+}
+
+impl Control<'_> {
+    /// The software stamp of `struct scm_timestamping`: nanoseconds of `CLOCK_REALTIME`; none when the kernel had none.
+    pub(crate) fn software_stamp(&self) -> Option<i64> {
+        if (self.level, self.kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+            return None;
+        }
+        let seconds = i64::from_ne_bytes(array(self.data, 0)?);
+        let nanos = i64::from_ne_bytes(array(self.data, 8)?);
+        let stamp = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+        (stamp != 0).then_some(stamp)
+    }
+
+    /// Of `struct tpacket_auxdata`: TPID and tag control information, when there was a tag.
+    pub(crate) fn stripped_tag(&self) -> Option<(u16, u16)> {
+        if (self.level, self.kind) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
+            return None;
+        }
+        let status = u32_at(self.data, 0)?;
+        if status & libc::TP_STATUS_VLAN_VALID == 0 {
+            return None;
+        }
+        let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let tpid = if known { u16_at(self.data, 18)? } else { crate::ETHERTYPE_VLAN };
+        Some((tpid, u16_at(self.data, 16)?))
+    }
+
+    /// Of `struct sock_extended_err` about a transmit timestamp: the number of the send (`SOF_TIMESTAMPING_OPT_ID`).
+    pub(crate) fn stamped_send(&self) -> Option<u32> {
+        if (self.level, self.kind) != (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) {
+            return None;
+        }
+        // errno, then origin, type, code, padding; info: which of the stamps (SCM_TSTAMP_SND = 0); data: the number.
+        let (errno, origin, info) = (u32_at(self.data, 0)?, *self.data.get(4)?, u32_at(self.data, 8)?);
+        let sent = errno == libc::ENOMSG as u32 && origin == libc::SO_EE_ORIGIN_TIMESTAMPING && info == 0;
+        if sent { u32_at(self.data, 12) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = (HEADER_BYTES + data.len()).to_ne_bytes().to_vec();
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    #[test]
+    fn messages_are_found_one_after_another() {
+        let mut stamp = 7_i64.to_ne_bytes().to_vec();
+        stamp.extend(5_i64.to_ne_bytes());
+        stamp.resize(48, 0);
+        let mut auxdata = vec![0; 20];
+        auxdata[..4].copy_from_slice(&(libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID).to_ne_bytes());
+        auxdata[16..18].copy_from_slice(&0xE00A_u16.to_ne_bytes());
+        auxdata[18..20].copy_from_slice(&0x8100_u16.to_ne_bytes());
+        let mut bytes = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &stamp);
+        bytes.extend(message(libc::SOL_PACKET, libc::PACKET_AUXDATA, &auxdata));
+        let found: Vec<_> = messages(&bytes).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].software_stamp(), Some(7_000_000_005));
+        assert_eq!((found[0].stripped_tag(), found[0].stamped_send()), (None, None));
+        assert_eq!(found[1].stripped_tag(), Some((0x8100, 0xE00A)));
+        assert_eq!(found[1].software_stamp(), None);
+    }
+
+    #[test]
+    fn cut_and_odd_messages_end_the_list() {
+        let whole = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &[0; 48]);
+        for cut in 0..whole.len() {
+            assert_eq!(messages(&whole[..cut]).count(), 0, "{cut}");
+        }
+        assert_eq!(messages(&whole).next().unwrap().software_stamp(), None, "no stamp is no time zero");
+        for length in [0, 1, HEADER_BYTES - 1, usize::MAX] {
+            let mut odd = whole.clone();
+            odd[..8].copy_from_slice(&length.to_ne_bytes());
+            assert_eq!(messages(&odd).count(), 0);
+        }
+        let short = message(libc::SOL_PACKET, libc::PACKET_AUXDATA, &libc::TP_STATUS_VLAN_VALID.to_ne_bytes());
+        assert_eq!(messages(&short).next().unwrap().stripped_tag(), None);
+    }
+}

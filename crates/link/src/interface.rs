@@ -1,0 +1,124 @@
+//! Looking at an interface, in the network namespace of the calling thread.
+
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use units::Nanos;
+
+use crate::error::{InterfaceName, LinkError};
+
+/// The number of an interface.
+///
+/// # Errors
+/// There is none of this name.
+pub fn index(name: &str) -> Result<u32, LinkError> {
+    let interface = InterfaceName::new(name);
+    nix::net::if_::if_nametoindex(name).map_err(|errno| match errno {
+        // A name that is too long or has a NUL byte is no interface's.
+        Errno::EINVAL => LinkError::NoSuchInterface { interface },
+        errno => LinkError::of(errno, "SIOCGIFINDEX", "", interface),
+    })
+}
+
+/// Its MAC address.
+///
+/// # Errors
+/// There is none of this name.
+pub fn mac(name: &str) -> Result<[u8; 6], LinkError> {
+    let request = ask(name, libc::SIOCGIFHWADDR as _, "SIOCGIFHWADDR")?;
+    // SAFETY: the kernel has filled the address variant; every bit pattern is valid for it.
+    let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+    Ok(std::array::from_fn(|at| data[at].cast_unsigned()))
+}
+
+/// Its MTU in bytes: the longest payload, without header and tag.
+///
+/// # Errors
+/// There is none of this name.
+pub fn mtu(name: &str) -> Result<u32, LinkError> {
+    let request = ask(name, libc::SIOCGIFMTU as _, "SIOCGIFMTU")?;
+    // SAFETY: the kernel has filled the MTU variant, an integer.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
+}
+
+/// Whether it was brought up. It may still have no link partner, and a queue that drops everything:
+/// see [`wait_until_running`].
+///
+/// # Errors
+/// There is none of this name.
+pub fn is_up(name: &str) -> Result<bool, LinkError> {
+    Ok(flags(name)? & libc::IFF_UP != 0)
+}
+
+/// Waits until it is up and has a link partner; returns whether it has before `timeout` passes.
+///
+/// The kernel puts the queue of an interface in place a little after the link is there. Until then `send`
+/// succeeds and the frame is gone, without a stamp: wait before the first frame that counts.
+///
+/// # Errors
+/// There is none of this name.
+pub fn wait_until_running(name: &str, timeout: Nanos) -> Result<bool, LinkError> {
+    const GLANCE: Duration = Duration::from_millis(1);
+    let deadline = Instant::now() + Duration::from_nanos(timeout.0.max(0).cast_unsigned());
+    let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+    while flags(name)? & wanted != wanted {
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(GLANCE);
+    }
+    // The flag is raised just before the queue is in place (`linkwatch_do_dev`).
+    std::thread::sleep(GLANCE);
+    Ok(true)
+}
+
+fn flags(name: &str) -> Result<libc::c_int, LinkError> {
+    let request = ask(name, libc::SIOCGIFFLAGS as _, "SIOCGIFFLAGS")?;
+    // SAFETY: the kernel has filled the flags variant, an integer.
+    Ok(libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
+}
+
+fn ask(name: &str, request: libc::Ioctl, call: &'static str) -> Result<libc::ifreq, LinkError> {
+    let interface = InterfaceName::new(name);
+    // SAFETY: all-zero bytes are a valid `ifreq`.
+    let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
+    // One place stays free for the final NUL.
+    if name.is_empty() || name.len() >= answer.ifr_name.len() {
+        return Err(LinkError::NoSuchInterface { interface });
+    }
+    for (to, from) in answer.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as _;
+    }
+    // Any socket reaches the device ioctls; this family needs neither rights nor an IP stack.
+    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(|errno| LinkError::System { call: "socket", errno })?;
+    // SAFETY: the requests used here read the name and write into the same `ifreq`, live and exclusively borrowed.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut answer) };
+    Errno::result(result).map_err(|errno| LinkError::of(errno, call, "", interface))?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_known() {
+        assert!(index("lo").unwrap() > 0);
+        assert_eq!(mac("lo").unwrap(), [0; 6]);
+        assert!(mtu("lo").unwrap() >= 1500);
+        is_up("lo").unwrap();
+    }
+
+    #[test]
+    fn what_is_no_interface_is_said() {
+        for name in ["", "no-such", "a-name-that-is-too-long", "nul\0"] {
+            let expected = LinkError::NoSuchInterface { interface: InterfaceName::new(name) };
+            assert_eq!(index(name), Err(expected), "{name}");
+            assert_eq!(mac(name), Err(expected), "{name}");
+            assert_eq!(is_up(name), Err(expected), "{name}");
+        }
+    }
+}

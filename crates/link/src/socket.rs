@@ -1,0 +1,134 @@
+//! The system calls both ends share.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use crate::control::ControlBuffer;
+use crate::error::{InterfaceName, LinkError};
+use crate::interface;
+
+pub(crate) const CAP_NET_RAW: &str = "CAP_NET_RAW";
+pub(crate) const CAP_NET_ADMIN: &str = "CAP_NET_ADMIN";
+
+/// A packet socket that is being set up.
+#[derive(Debug)]
+pub(crate) struct PacketSocket {
+    pub(crate) fd: OwnedFd,
+    pub(crate) index: c_int,
+    pub(crate) interface: InterfaceName,
+}
+
+impl PacketSocket {
+    /// Opens a socket that receives nothing yet, for an interface that exists and is up.
+    pub(crate) fn open(name: &str) -> Result<Self, LinkError> {
+        let interface = InterfaceName::new(name);
+        let index = interface::index(name)? as c_int;
+        // SAFETY: takes no pointers. Protocol 0 keeps frames away until `bind`.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        let fd = Errno::result(fd)
+            .map_err(|errno| LinkError::of(errno, "opening a packet socket", CAP_NET_RAW, interface))?;
+        // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        if !interface::is_up(name)? {
+            return Err(LinkError::Down { interface });
+        }
+        Ok(Self { fd, index, interface })
+    }
+
+    /// Sets an option to a value as it stands in memory.
+    pub(crate) fn set<T: Copy>(
+        &self,
+        level: c_int,
+        option: c_int,
+        value: &T,
+        name: &'static str,
+        needs: &'static str,
+    ) -> Result<(), LinkError> {
+        // SAFETY: the kernel reads `size_of::<T>()` bytes of a live value. Callers pass integers and the kernel's
+        // own structures, without padding that matters; pointers inside them point to memory they borrow.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                option,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>() as libc::socklen_t,
+            )
+        };
+        Errno::result(result).map(drop).map_err(|errno| LinkError::of(errno, name, needs, self.interface))
+    }
+
+    /// The address of the interface; `protocol` in host order, 0 for none.
+    pub(crate) fn address(&self, protocol: u16) -> libc::sockaddr_ll {
+        libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: self.index,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 6,
+            sll_addr: [0; 8],
+        }
+    }
+
+    /// Binds to the interface; frames arrive from now on, if `protocol` is not 0.
+    pub(crate) fn bind(&self, protocol: u16) -> Result<(), LinkError> {
+        let address = self.address(protocol);
+        // SAFETY: the kernel reads `address`, which is live and as long as said.
+        let result = unsafe {
+            libc::bind(
+                self.fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        Errno::result(result).map(drop).map_err(|errno| LinkError::of(errno, "bind", CAP_NET_RAW, self.interface))
+    }
+
+    /// Asks for a receive buffer of `bytes` (the kernel doubles it for its bookkeeping); beyond
+    /// `net.core.rmem_max` only with the right to, and else as much as it gives.
+    pub(crate) fn set_receive_buffer(&self, bytes: usize) -> Result<(), LinkError> {
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX / 2);
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes, "SO_RCVBUFFORCE", CAP_NET_ADMIN)
+            .or_else(|_| self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes, "SO_RCVBUF", CAP_NET_ADMIN))
+    }
+}
+
+/// What `recvmsg` has written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    pub(crate) bytes: usize,
+    pub(crate) control_bytes: usize,
+}
+
+/// One `recvmsg` that does not wait; none when there is nothing.
+pub(crate) fn receive_message(
+    fd: impl AsFd,
+    data: &mut [u8],
+    control: &mut ControlBuffer,
+    flags: c_int,
+) -> Result<Option<Message>, Errno> {
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: all-zero bytes are a valid `msghdr`: null pointers with zero lengths. (It has private padding on musl.)
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    loop {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = control.0.len() as _;
+        // SAFETY: `header` points to one `iovec` over `data` and to `control`, with their lengths; all of them are
+        // live and exclusively borrowed for the call.
+        let received = unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut header, flags | libc::MSG_DONTWAIT) };
+        return match Errno::result(received) {
+            Ok(bytes) => {
+                let control_bytes = (header.msg_controllen as usize).min(control.0.len());
+                Ok(Some(Message { bytes: (bytes as usize).min(data.len()), control_bytes }))
+            }
+            Err(Errno::EAGAIN) => Ok(None),
+            Err(Errno::EINTR) => continue,
+            Err(errno) => Err(errno),
+        };
+    }
+}

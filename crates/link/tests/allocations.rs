@@ -1,0 +1,61 @@
+//! Sending and receiving allocate nothing, whether they succeed or not.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::{PORT_A, PORT_B, in_namespace};
+use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+use units::Nanos;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything goes to `System` unchanged; the count is a thread-local integer. What is not written here
+// ends in these two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps `GlobalAlloc`'s contract, which is `System`'s.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn the_cyclic_path_allocates_nothing() {
+    in_namespace(|| {
+        let sender = Sender::open(PORT_A, SenderOptions { priority: 7, stamps: true }).unwrap();
+        let mut left = sender.stamps(Nanos::ZERO).unwrap();
+        let options = ReceiverOptions { stamps: true, ..ReceiverOptions::default() };
+        let mut receiver = Receiver::open(PORT_B, options).unwrap();
+        let mut frame = [0_u8; 77];
+        frame[..6].fill(0xFF);
+        frame[12..18].copy_from_slice(&[0x81, 0x00, 0xEB, 0xB8, 0xB6, 0x2C]);
+        let too_long = vec![0; 4_000];
+        let before = ALLOCATIONS.with(Cell::get);
+        let mut received = 0;
+        for _ in 0..20 {
+            sender.send(&frame).unwrap();
+            _ = sender.send(&too_long).unwrap_err();
+            receiver.wait(Nanos::from_millis(100)).unwrap();
+            while let Some(found) = receiver.receive().unwrap() {
+                received += u32::from(found.uadp.len() == 59);
+            }
+            left.wait(Nanos::from_millis(100)).unwrap().unwrap();
+        }
+        receiver.drops().unwrap();
+        assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 20));
+    });
+}

@@ -1,0 +1,330 @@
+//! A ring of trace records in shared memory, from one cyclic thread to one reader, across processes.
+//!
+//! The producer never waits, never calls the kernel and survives a reader that stalls (records are then
+//! counted, not kept). The reader survives a producer that is killed: what was published stays readable.
+//! Every word of the shared memory is accessed as an atomic, and indices are masked with a capacity that
+//! each side holds privately: a process that scribbles over the memory can spoil records, nothing else.
+//! The file is sealed against resizing, so an access never faults.
+//!
+//! Beside the records the header has a few shared cells for what is not a stream: heartbeat, state, stop
+//! flag, counters. Their meaning is the caller's.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Words in a record.
+const WORDS: usize = 8;
+/// What a ring carries: one cache line.
+pub type Record = [u64; WORDS];
+/// Number of shared cells.
+pub const CELLS: usize = 48;
+/// Largest capacity in records (64 MiB of them).
+pub const MAX_CAPACITY: usize = 1 << 20;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"dbring/1");
+/// Everything that two sides write often stands in lines of its own; two lines apart, because processors
+/// fetch neighbours in pairs.
+const LINE_WORDS: usize = 8;
+const AT_MAGIC: usize = 0;
+const AT_CAPACITY: usize = 1;
+const AT_PRODUCERS: usize = 2;
+const AT_CONSUMERS: usize = 3;
+const AT_HEAD: usize = 2 * LINE_WORDS;
+const AT_OVERFLOWED: usize = AT_HEAD + 1;
+const AT_TAIL: usize = 4 * LINE_WORDS;
+const AT_CELLS: usize = 16 * LINE_WORDS;
+const AT_RECORDS: usize = AT_CELLS + CELLS * LINE_WORDS;
+const HEADER_BYTES: usize = AT_RECORDS * size_of::<u64>();
+const _: () = assert!(HEADER_BYTES == 4096);
+
+/// The mapped memory of one ring.
+#[derive(Debug)]
+struct Memory {
+    words: NonNull<AtomicU64>,
+    bytes: NonZeroUsize,
+    capacity: usize,
+    fd: OwnedFd,
+}
+
+// SAFETY: the memory is reached through `AtomicU64` only and lives until the last owner drops it.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn map(fd: OwnedFd, capacity: usize) -> io::Result<Self> {
+        let bytes = HEADER_BYTES + capacity * size_of::<Record>();
+        let bytes = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // MAP_POPULATE: the cyclic thread must not meet a page fault.
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours. The callers have
+        // made sure that the file has `bytes` bytes and is sealed against shrinking.
+        let address = unsafe { mmap(None, bytes, protection, flags, &fd, 0)? };
+        Ok(Self { words: address.cast(), bytes, capacity, fd })
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.bytes.get() / size_of::<u64>());
+        // SAFETY: every index here is a constant below AT_RECORDS, a cell below CELLS, or a record masked with the
+        // capacity the mapping was made for: in bounds. The mapping is page-aligned and lives as long as `self`.
+        unsafe { self.words.add(index).as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> usize {
+        AT_RECORDS + (position as usize & (self.capacity - 1)) * WORDS
+    }
+
+    fn cell(&self, index: usize) -> &AtomicU64 {
+        assert!(index < CELLS, "cell {index}: a ring has {CELLS} cells");
+        self.word(AT_CELLS + index * LINE_WORDS)
+    }
+
+    /// Takes one end, which only one may hold at a time.
+    fn take(self: &Arc<Self>, at: usize, end: &str) -> io::Result<()> {
+        self.word(at).compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).map(drop).map_err(|_| {
+            io::Error::new(io::ErrorKind::ResourceBusy, format!("this ring has its {end} already; make another ring"))
+        })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `map`, with its length; nothing borrows it any more. A failure would leave it
+        // mapped, which does no harm.
+        _ = unsafe { munmap(self.words.cast(), self.bytes.get()) };
+    }
+}
+
+/// A ring, as one process sees it. Clones share the memory.
+#[derive(Debug, Clone)]
+pub struct Ring(Arc<Memory>);
+
+impl Ring {
+    /// Makes a ring for `capacity` records, a power of two from 2 to [`MAX_CAPACITY`]; all pages are there
+    /// when it returns. `name` is for people (`/proc/PID/maps` shows it).
+    ///
+    /// # Errors
+    /// Another capacity, a name with a NUL byte or of more than 200 bytes, or no memory.
+    pub fn create(name: &str, capacity: usize) -> io::Result<Self> {
+        if !capacity_allowed(capacity) {
+            return Err(invalid(format!("ring capacity {capacity}: a power of two from 2 to {MAX_CAPACITY} expected")));
+        }
+        let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        nix::unistd::ftruncate(&fd, (HEADER_BYTES + capacity * size_of::<Record>()) as i64)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(seals))?;
+        let memory = Memory::map(fd, capacity)?;
+        memory.word(AT_CAPACITY).store(capacity as u64, Ordering::Relaxed);
+        memory.word(AT_MAGIC).store(MAGIC, Ordering::Release);
+        Ok(Self(Arc::new(memory)))
+    }
+
+    /// Opens a ring that another process has created.
+    ///
+    /// # Errors
+    /// The file is no such ring: not sealed, of another size, without the mark of this version.
+    pub fn attach(fd: OwnedFd) -> io::Result<Self> {
+        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_retain);
+        if !seals.is_ok_and(|seals| seals.contains(SealFlag::F_SEAL_SHRINK)) {
+            return Err(invalid("not a ring: a memory file sealed against shrinking expected"));
+        }
+        let bytes = nix::sys::stat::fstat(&fd)?.st_size as usize;
+        let capacity = bytes.saturating_sub(HEADER_BYTES) / size_of::<Record>();
+        if !capacity_allowed(capacity) || bytes != HEADER_BYTES + capacity * size_of::<Record>() {
+            return Err(invalid(format!(
+                "not a ring: {bytes} bytes, expected {HEADER_BYTES} + {} · a power of two",
+                size_of::<Record>()
+            )));
+        }
+        let memory = Memory::map(fd, capacity)?;
+        let found = (memory.word(AT_MAGIC).load(Ordering::Acquire), memory.word(AT_CAPACITY).load(Ordering::Relaxed));
+        if found != (MAGIC, capacity as u64) {
+            return Err(invalid("not a ring of this version: both ends must be the same program"));
+        }
+        Ok(Self(Arc::new(memory)))
+    }
+
+    /// Opens the ring that the parent process has left open under descriptor `number` ([`Self::inheritable`]).
+    ///
+    /// # Errors
+    /// There is no such descriptor, or as for [`Self::attach`].
+    pub fn attach_inherited(number: RawFd) -> io::Result<Self> {
+        // Opened anew, not taken over: a wrong number can then not take a descriptor away from its owner.
+        let path = format!("/proc/self/fd/{number}");
+        let file = std::fs::File::options().read(true).write(true).open(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("ring of the parent process, descriptor {number}: {error}"))
+        })?;
+        Self::attach(file.into())
+    }
+
+    /// A second descriptor that stays open in programs this process starts; give its number to the child
+    /// and keep it until the child has been started.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn inheritable(&self) -> io::Result<OwnedFd> {
+        let number = fcntl(self, FcntlArg::F_DUPFD(3))?;
+        // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    }
+
+    /// The writing end. It can be taken again after it was dropped, but not after its process was killed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`]: another thread or process has it.
+    pub fn producer(&self) -> io::Result<Producer> {
+        self.0.take(AT_PRODUCERS, "producer")?;
+        let (head, tail) = self.positions();
+        Ok(Producer { memory: Arc::clone(&self.0), head, tail_seen: tail })
+    }
+
+    /// The reading end. It can be taken again after it was dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`]: another thread or process has it.
+    pub fn consumer(&self) -> io::Result<Consumer> {
+        self.0.take(AT_CONSUMERS, "consumer")?;
+        let (head, tail) = self.positions();
+        Ok(Consumer { memory: Arc::clone(&self.0), tail, head_seen: head })
+    }
+
+    fn positions(&self) -> (u64, u64) {
+        (self.0.word(AT_HEAD).load(Ordering::Acquire), self.0.word(AT_TAIL).load(Ordering::Acquire))
+    }
+
+    /// How many records it holds at most.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
+    /// How many records found no room so far.
+    pub fn overflowed(&self) -> u64 {
+        self.0.word(AT_OVERFLOWED).load(Ordering::Relaxed)
+    }
+
+    /// Shared cell `index`, at first 0; each has a cache line of its own.
+    ///
+    /// # Panics
+    /// If `index` is not below [`CELLS`].
+    pub fn cell(&self, index: usize) -> &AtomicU64 {
+        self.0.cell(index)
+    }
+}
+
+/// To hand the ring to another process.
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+fn capacity_allowed(capacity: usize) -> bool {
+    capacity.is_power_of_two() && (2..=MAX_CAPACITY).contains(&capacity)
+}
+
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text.into())
+}
+
+/// The writing end of a ring.
+#[derive(Debug)]
+pub struct Producer {
+    memory: Arc<Memory>,
+    head: u64,
+    tail_seen: u64,
+}
+
+impl Producer {
+    /// Publishes a record; returns false, and counts it as overflowed, when there is no room.
+    /// Wait-free: no system call, no lock, no allocation.
+    #[inline]
+    pub fn push(&mut self, record: &Record) -> bool {
+        let capacity = self.memory.capacity as u64;
+        if self.head.wrapping_sub(self.tail_seen) >= capacity {
+            self.tail_seen = self.memory.word(AT_TAIL).load(Ordering::Acquire);
+            if self.head.wrapping_sub(self.tail_seen) >= capacity {
+                self.memory.word(AT_OVERFLOWED).fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+        }
+        let slot = self.memory.slot(self.head);
+        for (offset, word) in record.iter().enumerate() {
+            self.memory.word(slot + offset).store(*word, Ordering::Relaxed);
+        }
+        self.head = self.head.wrapping_add(1);
+        // Release: whoever sees the new head sees the record.
+        self.memory.word(AT_HEAD).store(self.head, Ordering::Release);
+        true
+    }
+
+    /// Shared cell `index`, as [`Ring::cell`].
+    ///
+    /// # Panics
+    /// If `index` is not below [`CELLS`].
+    pub fn cell(&self, index: usize) -> &AtomicU64 {
+        self.memory.cell(index)
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.memory.word(AT_PRODUCERS).store(0, Ordering::Release);
+    }
+}
+
+/// The reading end of a ring.
+#[derive(Debug)]
+pub struct Consumer {
+    memory: Arc<Memory>,
+    tail: u64,
+    head_seen: u64,
+}
+
+impl Consumer {
+    /// Takes the oldest record; none when all were taken.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Record> {
+        if self.head_seen == self.tail {
+            self.head_seen = self.memory.word(AT_HEAD).load(Ordering::Acquire);
+            if self.head_seen == self.tail {
+                return None;
+            }
+        }
+        let slot = self.memory.slot(self.tail);
+        let record = std::array::from_fn(|offset| self.memory.word(slot + offset).load(Ordering::Relaxed));
+        self.tail = self.tail.wrapping_add(1);
+        // Release: the producer may overwrite the slot only after we have read it.
+        self.memory.word(AT_TAIL).store(self.tail, Ordering::Release);
+        Some(record)
+    }
+
+    /// How many records found no room so far.
+    pub fn overflowed(&self) -> u64 {
+        self.memory.word(AT_OVERFLOWED).load(Ordering::Relaxed)
+    }
+
+    /// Shared cell `index`, as [`Ring::cell`].
+    ///
+    /// # Panics
+    /// If `index` is not below [`CELLS`].
+    pub fn cell(&self, index: usize) -> &AtomicU64 {
+        self.memory.cell(index)
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.memory.word(AT_CONSUMERS).store(0, Ordering::Release);
+    }
+}

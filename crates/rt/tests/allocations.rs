@@ -1,0 +1,47 @@
+//! The counting allocator counts, and the paths of a cycle do not allocate.
+
+use downbeat_rt::alloc::{Counting, allocations_of_this_thread};
+use downbeat_rt::{clock, ring::Ring};
+use std::sync::atomic::AtomicBool;
+use units::Nanos;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn allocations_are_counted_per_thread() {
+    let before = allocations_of_this_thread();
+    let mut list: Vec<u64> = Vec::with_capacity(1);
+    assert_eq!(allocations_of_this_thread(), before + 1);
+    list.reserve_exact(1_000);
+    assert_eq!(allocations_of_this_thread(), before + 2, "growing counts too");
+    drop(list);
+    assert_eq!(allocations_of_this_thread(), before + 2, "freeing does not");
+    // Two threads do not see each other's.
+    let other = std::thread::spawn(|| {
+        let before = allocations_of_this_thread();
+        let list = vec![0_u8; 64];
+        (allocations_of_this_thread() - before, list)
+    });
+    let (other_count, _list) = other.join().unwrap();
+    assert_eq!(other_count, 1);
+}
+
+#[test]
+fn a_cycle_allocates_nothing() {
+    let ring = Ring::create("allocations", 8).unwrap();
+    let (mut producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
+    let mut pacer = clock::Pacer::new(Nanos::from_micros(50));
+    let stop = AtomicBool::new(false);
+    let before = allocations_of_this_thread();
+    for cycle in 0..20 {
+        let due = clock::now() + Nanos::from_micros(200);
+        assert!(clock::sleep_until(due - Nanos::from_micros(100), &stop));
+        let began = pacer.wait(due);
+        _ = producer.push(&[cycle, began.0 as u64, 0, 0, 0, 0, 0, 0]);
+        if cycle % 3 == 0 {
+            _ = consumer.pop();
+        }
+    }
+    assert_eq!(allocations_of_this_thread(), before);
+}
