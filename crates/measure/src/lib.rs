@@ -1,1 +1,58 @@
 //! Trace events, frame rows, statistics and the form of results.
+//!
+//! Both ends of a stream report [`Event`]s, in a run and in the simulator alike. A [`Collector`] takes them in any
+//! order, gives live figures, and joins them into one [`FrameRow`] a message with its fate, and [`incidents`](Incident)
+//! with their causes. [`summarise`] makes the form of `run.json` out of it, [`write_run`] and [`read_run`] keep it.
+//!
+//! ```
+//! use downbeat_measure::{Collector, Event, EventKind, Kind, Machine, Side, summarise};
+//! use scenario::{LineSpec, line};
+//! use units::Tai;
+//!
+//! let scenario = line(&LineSpec::default());
+//! let mut collector = Collector::new(&scenario);
+//! let stream = &scenario.streams[0];
+//! let mut push = |side, kind| collector.push(Event { stream: 0, side, kind });
+//! push(
+//!     Side::Writer,
+//!     EventKind::Published {
+//!         cycle: 0, counter: 1, sequence: 1, handle: 0, at: Tai(150_000), launch: None, bytes: 77, repeated: false,
+//!     },
+//! );
+//! push(Side::Writer, EventKind::Left { handle: 0, at: Tai(160_000) });
+//! push(
+//!     Side::Reader,
+//!     EventKind::Arrived {
+//!         cycle: 1, counter: 1, stamp: Some(Tai(161_000)), decoded: Tai(250_000),
+//!         tag: Some((stream.vid, stream.pcp)), superseded: None, inconsistent: false,
+//!     },
+//! );
+//! let observations = collector.finish(&scenario);
+//! let run = summarise(&scenario, &observations, Kind::Simulated, Machine::new());
+//! assert_eq!(run.streams[0].one_way.as_ref().unwrap().max, 1_000);
+//! assert!(run.streams[0].round_trip.wire.is_none()); // not measured, hence absent
+//! ```
+#![forbid(unsafe_code)]
+
+mod collect;
+mod dist;
+mod form;
+mod frames_file;
+mod incidents;
+mod index;
+mod join;
+mod rows;
+mod store;
+mod summary;
+mod trace;
+mod verdict;
+mod words;
+
+pub use collect::{Collector, Live, Observations, StreamObservations};
+pub use dist::Dist;
+pub use form::*;
+pub use rows::{FrameRow, flags};
+pub use store::{ResultsError, read_run, run_folder, write_run};
+pub use summary::{fingerprint, summarise};
+pub use trace::{Event, EventKind, Phase, Record, Side};
+pub use verdict::judge;

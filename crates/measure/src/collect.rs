@@ -1,0 +1,474 @@
+//! Collecting trace events: what both ends of every stream report becomes one row a message.
+//!
+//! Events may come in any order across ends and within them, twice, or not at all from an end that was killed.
+//! Memory is linear in the number of messages and phases.
+
+use std::collections::BTreeMap;
+
+use scenario::Scenario;
+use units::{Nanos, Tai};
+
+use crate::index::Index;
+use crate::{Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Phase, Side, flags};
+
+/// "No instant" inside the collector: half the size of an option.
+pub(crate) const NONE: i64 = i64::MIN;
+const NO_HANDLE: u32 = u32::MAX;
+/// How many round trips the live median is of.
+const RECENT: usize = 256;
+
+/// Takes trace events, gives live figures, and joins everything at the end.
+#[derive(Debug)]
+pub struct Collector {
+    streams: Vec<StreamLog>,
+    recent: Vec<i64>,
+    recent_next: usize,
+    last_round_trip: Option<Nanos>,
+}
+
+/// Figures while a run goes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Live {
+    /// Messages published by all writers.
+    pub frames: u64,
+    /// Messages that came back or, without an echo, arrived.
+    pub answered: u64,
+    /// Messages that did not although later ones did.
+    pub lost: u64,
+    /// The last round trip T7 − T2.
+    pub last_round_trip: Option<Nanos>,
+    /// Median of the last round trips T7 − T2.
+    pub recent_p50: Option<Nanos>,
+    /// How many round trips that median is of, at most 256.
+    pub recent_count: usize,
+}
+
+/// What was observed of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observations {
+    /// One row a message, by stream and counter.
+    pub rows: Vec<FrameRow>,
+    /// One entry a stream of the scenario.
+    pub streams: Vec<StreamObservations>,
+    /// Lateness of the phases.
+    pub hosts: Vec<HostResult>,
+    /// What went wrong, in the order of time, at most 200.
+    pub incidents: Vec<Incident>,
+    /// How many of each kind are left out; the kept ones cost the most frames.
+    pub incidents_left_out: BTreeMap<String, u64>,
+}
+
+/// What was observed of a stream beside its rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StreamObservations {
+    /// Losses.
+    pub loss: Loss,
+    /// What the applications counted.
+    pub counters: Counters,
+    /// Elapsed cycles of the counters read back for the first time, in the order of cycles.
+    pub round_trip_cycles: Vec<i64>,
+}
+
+/// One stream while events come in.
+#[derive(Debug, Default)]
+pub(crate) struct StreamLog {
+    pub(crate) messages: Vec<Message>,
+    index: Index,
+    /// Writer, reader.
+    pub(crate) ends: [EndLog; 2],
+    tag: (u16, u8),
+    echo: bool,
+    published: u64,
+    answered: u64,
+    /// Lowest published and highest complete counter, for the live loss.
+    first: Option<u64>,
+    newest: Option<u64>,
+}
+
+/// One message while events come in.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) counter: u64,
+    pub(crate) cycle: i64,
+    pub(crate) sequence: Option<u16>,
+    pub(crate) bytes: u32,
+    pub(crate) launch: i64,
+    pub(crate) t: [i64; 8],
+    pub(crate) flags: u32,
+    /// First send by writer and reader.
+    pub(crate) sends: [FirstSend; 2],
+}
+
+/// The send a message's T1 and T2 (T5 and T6) are of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstSend {
+    pub(crate) handle: u32,
+    repeated: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Send {
+    message: u32,
+    left: i64,
+    failed: bool,
+}
+
+/// What one end reported.
+#[derive(Debug, Default)]
+pub(crate) struct EndLog {
+    sends: Vec<Send>,
+    send_index: Index,
+    /// Whether anything came from this end.
+    pub(crate) seen: bool,
+    /// Last cycle in which a phase ran.
+    pub(crate) last_cycle: Option<i64>,
+    /// Highest handle with a transmit timestamp.
+    pub(crate) last_left: Option<u32>,
+    pub(crate) foreign: u64,
+    pub(crate) wrong_tag: Option<First<Option<(u16, u8)>>>,
+    pub(crate) inconsistent: Option<First<u64>>,
+    /// Counters missed and phases repeated, once an application phase ran.
+    pub(crate) application: Option<(u64, u64)>,
+    /// Cycle of reading and elapsed cycles.
+    pub(crate) round_trips: Vec<(i64, u64)>,
+    /// Lateness and duration by phase.
+    pub(crate) phases: [(Vec<i64>, Vec<i64>); 4],
+    pub(crate) outliers: Vec<Outlier>,
+    /// First cycle and number of cycles left out.
+    pub(crate) skipped: Vec<(i64, u32)>,
+    /// Start of cycle 0, as the phases imply it.
+    pub(crate) origin: Option<i64>,
+    outlier_after: i64,
+    cycle: i64,
+    /// Begin of each phase within the cycle; none for the launch.
+    phase_offsets: [Option<i64>; 4],
+}
+
+/// The first of several alike, and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct First<T> {
+    pub(crate) at: i64,
+    pub(crate) what: T,
+    pub(crate) count: u64,
+}
+
+/// A phase that began late beyond the rule of [`outlier_after`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outlier {
+    pub(crate) cycle: i64,
+    pub(crate) phase: Phase,
+    pub(crate) due: i64,
+    pub(crate) late: i64,
+    pub(crate) took: i64,
+}
+
+/// From where on a phase's lateness is an outlier of the host: max(a tenth of the cycle, 100 µs).
+pub(crate) fn outlier_after(cycle: Nanos) -> i64 {
+    (cycle.0 / 10).max(100_000)
+}
+
+impl<T> First<T> {
+    fn note(this: &mut Option<Self>, at: i64, what: T) {
+        match this {
+            Some(first) => {
+                first.count += 1;
+                if at < first.at {
+                    (first.at, first.what) = (at, what);
+                }
+            }
+            None => *this = Some(Self { at, what, count: 1 }),
+        }
+    }
+}
+
+impl Message {
+    fn new(counter: u64, cycle: i64) -> Self {
+        let none = FirstSend { handle: NO_HANDLE, repeated: true };
+        Self {
+            counter,
+            cycle,
+            sequence: None,
+            bytes: 0,
+            launch: NONE,
+            t: [NONE; 8],
+            flags: flags::NOT_SEEN_PUBLISHED,
+            sends: [none; 2],
+        }
+    }
+
+    /// Whether it came all the way: back to the writer or, without an echo, to the reader.
+    pub(crate) fn complete(&self, echo: bool) -> bool {
+        self.t[if echo { 7 } else { 3 }] != NONE
+    }
+
+    pub(crate) fn published(&self) -> bool {
+        self.flags & flags::NOT_SEEN_PUBLISHED == 0
+    }
+}
+
+impl Collector {
+    /// An empty collector for the streams of `scenario`.
+    pub fn new(scenario: &Scenario) -> Self {
+        let streams = scenario
+            .streams
+            .iter()
+            .map(|stream| {
+                let end = |host| {
+                    let phases = scenario.host(host).phases;
+                    EndLog {
+                        outlier_after: outlier_after(stream.cycle),
+                        cycle: stream.cycle.0,
+                        phase_offsets: [
+                            Some(phases.subscribe.of(stream.cycle).0),
+                            Some(phases.application.of(stream.cycle).0),
+                            Some(phases.publish.of(stream.cycle).0),
+                            None,
+                        ],
+                        ..EndLog::default()
+                    }
+                };
+                StreamLog {
+                    ends: [end(stream.writer), end(stream.reader)],
+                    tag: (stream.vid, stream.pcp),
+                    echo: stream.echo,
+                    ..StreamLog::default()
+                }
+            })
+            .collect();
+        Self { streams, recent: Vec::new(), recent_next: 0, last_round_trip: None }
+    }
+
+    /// Takes one event. Events of streams that the scenario lacks are ignored.
+    pub fn push(&mut self, event: Event) {
+        let Some(stream) = self.streams.get_mut(usize::from(event.stream)) else { return };
+        if let Some(round_trip) = stream.push(event.side, event.kind) {
+            if self.recent.len() < RECENT {
+                self.recent.push(round_trip);
+            } else {
+                self.recent[self.recent_next % RECENT] = round_trip;
+            }
+            self.recent_next = (self.recent_next + 1) % RECENT;
+            self.last_round_trip = Some(Nanos(round_trip));
+        }
+    }
+
+    /// Figures so far.
+    pub fn live(&self) -> Live {
+        let mut live =
+            Live { last_round_trip: self.last_round_trip, recent_count: self.recent.len(), ..Live::default() };
+        for stream in &self.streams {
+            live.frames += stream.published;
+            live.answered += stream.answered;
+            if let (Some(first), Some(newest)) = (stream.first, stream.newest) {
+                let due = newest.saturating_sub(first).saturating_add(1).min(stream.published);
+                live.lost += due.saturating_sub(stream.answered);
+            }
+        }
+        live.recent_p50 = crate::dist::median(&mut self.recent.clone()).map(Nanos);
+        live
+    }
+
+    /// Joins everything into rows, counters and incidents.
+    pub fn finish(self, scenario: &Scenario) -> Observations {
+        crate::join::join(scenario, self.streams)
+    }
+}
+
+impl StreamLog {
+    fn message(&mut self, counter: u64, cycle: i64) -> usize {
+        if let Some(position) = self.index.get(counter) {
+            let message = &mut self.messages[position];
+            if !message.published() {
+                message.cycle = message.cycle.min(cycle);
+            }
+            return position;
+        }
+        let position = self.messages.len();
+        self.messages.push(Message::new(counter, cycle));
+        self.index.insert(counter, position);
+        position
+    }
+
+    /// Takes an event; gives the round trip T7 − T2 that it completed.
+    fn push(&mut self, side: Side, kind: EventKind) -> Option<i64> {
+        let end = side as usize;
+        self.ends[end].seen = true;
+        match kind {
+            EventKind::Published { cycle, counter, sequence, handle, at, launch, bytes, repeated } => {
+                let position = self.message(counter, cycle);
+                let send = self.ends[end].send(handle);
+                send.message = position as u32;
+                let send = *send;
+                let message = &mut self.messages[position];
+                let first = message.sends[end];
+                if first.handle == handle {
+                    return None;
+                }
+                if first.handle != NO_HANDLE {
+                    message.flags |= [flags::REPEATED_WRITER, flags::REPEATED_READER][end];
+                }
+                if (repeated, handle) >= (first.repeated, first.handle) {
+                    return None;
+                }
+                message.sends[end] = FirstSend { handle, repeated };
+                message.t[4 * end] = at.0;
+                if side == Side::Writer {
+                    if !message.published() {
+                        self.published += 1;
+                        self.first = Some(self.first.map_or(counter, |first| first.min(counter)));
+                    }
+                    message.flags &= !flags::NOT_SEEN_PUBLISHED;
+                    message.cycle = cycle;
+                    message.sequence = Some(sequence);
+                    message.bytes = bytes;
+                    message.launch = launch.map_or(NONE, |launch| launch.0);
+                }
+                self.settle(end, send)
+            }
+            EventKind::Left { handle, at } => {
+                let log = &mut self.ends[end];
+                log.last_left = log.last_left.max(Some(handle));
+                let send = log.send(handle);
+                if send.left == NONE || at.0 < send.left {
+                    send.left = at.0;
+                }
+                let send = *send;
+                self.settle_handle(end, handle, send)
+            }
+            EventKind::NotSent { handle, .. } => {
+                let send = self.ends[end].send(handle);
+                send.failed = true;
+                let send = *send;
+                self.settle_handle(end, handle, send)
+            }
+            EventKind::Arrived { cycle, counter, stamp, decoded, tag, superseded, inconsistent } => {
+                self.arrived(side, cycle, counter, stamp, decoded, tag, superseded, inconsistent)
+            }
+            EventKind::Foreign { .. } => {
+                self.ends[end].foreign += 1;
+                None
+            }
+            EventKind::Application { cycle, read, repeated, missed, round_trip_cycles, .. } => {
+                let log = &mut self.ends[end];
+                log.ran(cycle);
+                let (all_missed, all_repeated) = log.application.get_or_insert((0, 0));
+                *all_missed = all_missed.saturating_add(missed);
+                *all_repeated += u64::from(repeated);
+                if let (Some(elapsed), Some(_), false) = (round_trip_cycles, read, repeated) {
+                    log.round_trips.push((cycle, elapsed));
+                }
+                None
+            }
+            EventKind::Phase { cycle, phase, due, late, took } => {
+                self.ends[end].phase(Outlier { cycle, phase, due: due.0, late: late.0, took: took.0 });
+                None
+            }
+            EventKind::Skipped { cycle, cycles } => {
+                let log = &mut self.ends[end];
+                log.ran(cycle.saturating_add(i64::from(cycles)));
+                log.skipped.push((cycle, cycles));
+                None
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // the fields of one event
+    fn arrived(
+        &mut self,
+        side: Side,
+        cycle: i64,
+        counter: u64,
+        stamp: Option<Tai>,
+        decoded: Tai,
+        tag: Option<(u16, u8)>,
+        superseded: Option<u64>,
+        inconsistent: bool,
+    ) -> Option<i64> {
+        let end = side as usize;
+        let at = stamp.unwrap_or(decoded).0;
+        // T3 and T4 at the reader, T7 and T8 at the writer.
+        let first = if side == Side::Reader { 2 } else { 6 };
+        let wrong_tag = tag != Some(self.tag);
+        if wrong_tag {
+            First::note(&mut self.ends[end].wrong_tag, at, tag);
+        }
+        if inconsistent {
+            First::note(&mut self.ends[end].inconsistent, at, counter);
+        }
+        if let Some(older) = superseded {
+            let position = self.message(older, cycle);
+            self.messages[position].flags |= [flags::SUPERSEDED_WRITER, flags::SUPERSEDED_READER][end];
+        }
+        let position = self.message(counter, cycle);
+        let echo = self.echo;
+        let message = &mut self.messages[position];
+        message.flags |= if wrong_tag { flags::WRONG_TAG } else { 0 };
+        message.flags |= if inconsistent { flags::INCONSISTENT } else { 0 };
+        if message.t[first + 1] != NONE && message.t[first + 1] <= decoded.0 {
+            return None;
+        }
+        let before = message.complete(echo);
+        message.t[first + 1] = decoded.0;
+        message.t[first] = stamp.map_or(NONE, |stamp| stamp.0);
+        if message.complete(echo) && !before {
+            self.answered += 1;
+            self.newest = self.newest.max(Some(counter));
+        }
+        let message = &self.messages[position];
+        (side == Side::Writer && !before).then(|| message.round_trip()).flatten()
+    }
+
+    /// Carries what is known of a send to its message, if the send is the one its row is of.
+    fn settle_handle(&mut self, end: usize, handle: u32, send: Send) -> Option<i64> {
+        let message = self.messages.get(send.message as usize)?;
+        if message.sends[end].handle != handle {
+            return None;
+        }
+        self.settle(end, send)
+    }
+
+    fn settle(&mut self, end: usize, send: Send) -> Option<i64> {
+        let message = &mut self.messages[send.message as usize];
+        let failed = [flags::NOT_SENT_WRITER, flags::NOT_SENT_READER][end];
+        message.flags = message.flags & !failed | if send.failed { failed } else { 0 };
+        let known = message.round_trip().is_some();
+        message.t[1 + 4 * end] = send.left;
+        if known { None } else { message.round_trip() }
+    }
+}
+
+impl Message {
+    fn round_trip(&self) -> Option<i64> {
+        if self.t[1] == NONE || self.t[6] == NONE { None } else { self.t[6].checked_sub(self.t[1]) }
+    }
+}
+
+impl EndLog {
+    fn send(&mut self, handle: u32) -> &mut Send {
+        let position = self.send_index.get(u64::from(handle)).unwrap_or_else(|| {
+            self.sends.push(Send { message: u32::MAX, left: NONE, failed: false });
+            self.send_index.insert(u64::from(handle), self.sends.len() - 1);
+            self.sends.len() - 1
+        });
+        &mut self.sends[position]
+    }
+
+    fn ran(&mut self, cycle: i64) {
+        self.last_cycle = self.last_cycle.max(Some(cycle));
+    }
+
+    fn phase(&mut self, phase: Outlier) {
+        self.ran(phase.cycle);
+        let index = phase.phase as usize;
+        let (late, took) = &mut self.phases[index];
+        late.push(phase.late);
+        took.push(phase.took);
+        if let Some(offset) = self.phase_offsets[index] {
+            let start = phase.cycle.checked_mul(self.cycle).and_then(|span| span.checked_add(offset));
+            self.origin = self.origin.or_else(|| phase.due.checked_sub(start?));
+        }
+        if phase.late > self.outlier_after {
+            self.outliers.push(phase);
+        }
+    }
+}

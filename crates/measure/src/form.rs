@@ -1,0 +1,353 @@
+//! The form of results: `run.json`, format "downbeat/run/1".
+//!
+//! Keys may be added, never renamed. Quantities that were not measured are left out; they are never 0.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Dist;
+
+/// The format that `run.json` names.
+pub const RUN_FORMAT: &str = "downbeat/run/1";
+
+/// What the run ran on: keys in alphabetical order, values of any JSON form. No clock goes in for a
+/// simulated run, so that equal inputs give equal bytes.
+pub type Machine = serde_json::Map<String, serde_json::Value>;
+
+/// How the figures came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// On real clocks and sockets.
+    Measured,
+    /// In virtual time.
+    Simulated,
+    /// From captures or logs.
+    Analyzed,
+}
+
+/// `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// [`RUN_FORMAT`].
+    pub format: String,
+    /// How the figures came about.
+    pub kind: Kind,
+    /// What was run.
+    pub scenario: ScenarioRef,
+    /// On what.
+    pub machine: Machine,
+    /// One entry a stream, in the order of the scenario.
+    pub streams: Vec<StreamResult>,
+    /// Lateness of the phases of each host that has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostResult>,
+    /// Whether the requirement is met.
+    pub verdict: Verdict,
+    /// What went wrong and why, in the order of time.
+    pub incidents: Vec<Incident>,
+    /// How many incidents of each kind the list leaves out; absent when none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub incidents_left_out: BTreeMap<String, u64>,
+}
+
+/// The scenario a run is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScenarioRef {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of the file as read, hexadecimal.
+    pub sha256: String,
+    /// Its cycle.
+    pub cycle_ns: i64,
+    /// Launch offset of its first stream; 0 without streams.
+    pub offset_ns: i64,
+}
+
+/// Figures of one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Its name.
+    pub name: String,
+    /// Messages the writer published, those still under way at the end included.
+    pub frames: u64,
+    /// Bytes of UADP in one frame.
+    pub bytes: u32,
+    /// Its cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle_ns: Option<i64>,
+    /// Its launch offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_ns: Option<i64>,
+    /// Round trips, of streams with an echo.
+    #[serde(default)]
+    pub round_trip: RoundTrips,
+    /// T3 − T2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Dist>,
+    /// T4 − T1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_stack: Option<Dist>,
+    /// T3(k) − T3(k−1) of consecutive counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spacing: Option<Dist>,
+    /// Jitter by definition.
+    #[serde(default)]
+    pub jitter: Jitter,
+    /// Losses.
+    pub loss: Loss,
+    /// What the applications counted.
+    pub counters: Counters,
+    /// Departures against their launch times; absent without launch times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launch>,
+    /// Where the time went, T1 to T8, over the frames that came all the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// The same figures without the frames that a stopped host held up; absent when there are none such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_host_outliers: Option<WithoutHostOutliers>,
+}
+
+/// Round trips; each says its definition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundTrips {
+    /// T7 − T2: between the publisher's port out and in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Dist>,
+    /// T8 − T1: between the publisher's application side out and in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Dist>,
+    /// Cycles elapsed from the application phase that wrote a counter to the one that read it back; of
+    /// first reads only, a counter read again is a `repeated` one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<Dist>,
+    /// The same as cycles used: elapsed + 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter_used: Option<Dist>,
+}
+
+/// Jitter, by definition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// |T3(k) − T3(k−1) − cycle| of consecutive counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spacing_error: Option<Dist>,
+    /// T2(k) − T2(k−1) − cycle of consecutive counters, with its sign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_to_packet: Option<Dist>,
+    /// |RTT(k) − RTT(k−1)| of the round trip `wire` of consecutive counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_variation: Option<Dist>,
+}
+
+/// Losses as numbers of messages. A place that nobody observed is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[allow(non_snake_case)] // the papers' names, which are the keys
+pub struct Loss {
+    /// Messages published whose fate is known: what the shares refer to.
+    pub published: u64,
+    /// Messages still under way at the end, not in `published`.
+    pub under_way: u64,
+    /// Published, never left the publisher's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dP: Option<u64>,
+    /// Arrived at the loopback, never answered or the answer never left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dL: Option<u64>,
+    /// Lost between publisher and loopback, with a bridge between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dbL: Option<u64>,
+    /// Lost between loopback and publisher, with a bridge between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dbP: Option<u64>,
+    /// Lost between publisher and loopback, directly linked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dLinkL: Option<u64>,
+    /// Lost between loopback and publisher, directly linked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dLinkP: Option<u64>,
+    /// All of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dSum: Option<u64>,
+    /// `dP` of `published`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dP_share: Option<f64>,
+    /// `dL` of `published`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dL_share: Option<f64>,
+    /// `dSum` of `published`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dSum_share: Option<f64>,
+}
+
+/// What the application that ends the stream counted: the writer's with an echo, else the reader's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Counters it never read; absent when that application's trace is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+    /// Application phases that found nothing new. The cycles before the first message do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
+    /// Messages whose variables differed, at either end.
+    pub inconsistent: u64,
+    /// Messages that arrived after a newer one, at either end.
+    #[serde(default)]
+    pub stale: u64,
+    /// Messages with another VID or PCP than the stream has, or untagged, at either end.
+    #[serde(default)]
+    pub wrong_tag: u64,
+    /// Frames of others on the sockets of both ends.
+    #[serde(default)]
+    pub foreign: u64,
+    /// `missed` at the reader of a stream with an echo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_at_reader: Option<u64>,
+    /// `repeated` at the reader of a stream with an echo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated_at_reader: Option<u64>,
+}
+
+/// Departures of the writer against their launch times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Frames that left (or, without transmit timestamps, were handed over) more than `late_after_ns` after their
+    /// launch time.
+    pub late: u64,
+    /// What still counts as on time: a tenth of the cycle.
+    pub late_after_ns: i64,
+    /// T2 − launch, with its sign; absent without transmit timestamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Dist>,
+    /// What launched, in words: the text of `machine.pacing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
+}
+
+/// One stage of a frame's way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// "T2−T1" … "T8−T7".
+    pub name: String,
+    /// What happens in it and where.
+    pub words: String,
+    /// How long it took.
+    pub spent: Dist,
+}
+
+/// Figures without the frames that were under way while a host was stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WithoutHostOutliers {
+    /// How many frames are left out.
+    pub left_out: u64,
+    /// T7 − T2 of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_wire: Option<Dist>,
+    /// T3 − T2 of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Dist>,
+}
+
+/// Lateness of one phase of one host, over all its streams.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostResult {
+    /// Name of the host.
+    pub host: String,
+    /// Name of the phase: subscribe, application, publish, launch.
+    pub phase: String,
+    /// How late it began.
+    pub late: Dist,
+    /// How long it took.
+    pub took: Dist,
+    /// How often it began later than `outlier_after_ns`.
+    pub outliers: u64,
+    /// From where on lateness counts as an outlier of the host: max(a tenth of the cycle, 100 µs).
+    pub outlier_after_ns: i64,
+}
+
+/// Whether the requirement is met.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether every item is; true when nothing is required.
+    pub met: bool,
+    /// One item a limit and stream.
+    pub items: Vec<VerdictItem>,
+}
+
+/// One limit against one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictItem {
+    /// Key of the quantity.
+    pub quantity: String,
+    /// Name of the stream.
+    #[serde(default)]
+    pub stream: String,
+    /// "ns", "share", "cycles", "counters" or "messages": the unit of `limit` and `found`.
+    #[serde(default)]
+    pub unit: String,
+    /// The most allowed.
+    pub limit: Amount,
+    /// The most found; null when not measured.
+    pub found: Option<Amount>,
+    /// Whether it was measured and does not exceed the limit.
+    pub met: bool,
+    /// The same in words.
+    pub why: String,
+}
+
+/// A number of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// Nanoseconds, cycles, counters or messages.
+    Whole(i64),
+    /// A share between 0 and 1.
+    Share(f64),
+}
+
+/// Something that went wrong, with its cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incident {
+    /// When it began, nanoseconds TAI.
+    pub at_ns: i64,
+    /// Which kind: see [`kinds`].
+    pub kind: String,
+    /// The cause, in words.
+    pub cause: String,
+    /// How many frames it made late or lost.
+    pub frames: u64,
+    /// How long it lasted, where it has a length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasted_ns: Option<i64>,
+    /// The stream or the host it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+/// Kinds of incidents.
+pub mod kinds {
+    /// A process of the run ended before its time.
+    pub const PROCESS_ENDED: &str = "process-ended";
+    /// A phase of a station began late, or cycles were skipped.
+    pub const HOST_LATE: &str = "host-late";
+    /// A payload is so long that its frames miss the receive window of their cycle.
+    pub const PAYLOAD_LATE: &str = "payload-late";
+    /// A port is asked for more than its rate.
+    pub const LINK_OVERLOAD: &str = "link-overload";
+    /// Frames left after their launch time.
+    pub const LAUNCH_LATE: &str = "launch-late";
+    /// Frames were lost.
+    pub const FRAMES_LOST: &str = "frames-lost";
+    /// Nothing arrived although it was published.
+    pub const WRITER_SILENT: &str = "writer-silent";
+    /// The variables of a message differed.
+    pub const INCONSISTENT_SET: &str = "inconsistent-set";
+    /// Frames arrived with another tag.
+    pub const WRONG_TAG: &str = "wrong-tag";
+    /// Every counter comes back later by the same number of cycles.
+    pub const STANDING_BACKLOG: &str = "standing-backlog";
+    /// An end of a stream left no trace, or its trace ends early.
+    pub const TRACE_MISSING: &str = "trace-missing";
+}

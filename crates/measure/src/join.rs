@@ -1,0 +1,222 @@
+//! Joining both ends: losses, rows, and lateness of the hosts.
+
+use std::collections::BTreeMap;
+
+use scenario::{HostId, Scenario, Stream};
+
+use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
+use crate::incidents;
+use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
+
+/// Cycles taken for a round trip when no message came all the way.
+const ROUND_TRIP_CYCLES: i64 = 8;
+
+/// Joins the logs of all streams.
+pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observations {
+    let mut observations = Observations::default();
+    for (number, (stream, log)) in scenario.streams.iter().zip(&mut logs).enumerate() {
+        log.messages.sort_by_key(|message| message.counter);
+        mark_fates(stream, log);
+        mark_late_launches(stream, log);
+        log.ends.iter_mut().for_each(|end| end.round_trips.sort_unstable());
+        let last = if stream.echo { &log.ends[0] } else { &log.ends[1] };
+        observations.streams.push(StreamObservations {
+            loss: loss(stream, log),
+            counters: counters(stream, log),
+            round_trip_cycles: last
+                .round_trips
+                .iter()
+                .map(|&(_, elapsed)| i64::try_from(elapsed).unwrap_or(i64::MAX))
+                .collect(),
+        });
+        observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
+    }
+    observations.hosts = hosts(scenario, &logs);
+    let found = incidents::find(scenario, &mut observations.rows, &logs);
+    (observations.incidents, observations.incidents_left_out) = found;
+    observations
+}
+
+fn row(stream: usize, message: &Message) -> FrameRow {
+    let option = |at: i64| (at != NONE).then_some(at);
+    FrameRow {
+        stream: stream as u16,
+        cycle: message.cycle,
+        counter: message.counter,
+        sequence: message.sequence.map(u32::from),
+        bytes: message.bytes,
+        launch: option(message.launch),
+        t: message.t.map(option),
+        flags: message.flags,
+    }
+}
+
+/// From which cycle on an unfinished message may still be under way: the last 2·(longest round trip) cycles.
+///
+/// The longest round trip counts with at most a tenth of the run, so that one message held up for long does not
+/// excuse the losses of half a run.
+fn trim_from(stream: &Stream, messages: &[Message]) -> i64 {
+    let cycle = stream.cycle.0.max(1);
+    let last = messages.iter().filter(|m| m.published()).map(|m| m.cycle).max().unwrap_or(0);
+    let end = if stream.echo { 7 } else { 3 };
+    let longest = messages
+        .iter()
+        .filter(|m| m.t[0] != NONE && m.t[end] != NONE)
+        .map(|m| m.t[end].saturating_sub(m.t[0]).saturating_add(cycle - 1).div_euclid(cycle))
+        .max()
+        .unwrap_or(ROUND_TRIP_CYCLES)
+        .clamp(2, (messages.len() as i64 / 10).max(ROUND_TRIP_CYCLES));
+    last.saturating_sub(2 * longest).saturating_add(1)
+}
+
+/// Decides for every published message that did not come all the way where it was lost.
+fn mark_fates(stream: &Stream, log: &mut StreamLog) {
+    let StreamLog { messages, ends: [writer, reader], .. } = log;
+    let trim = trim_from(stream, messages);
+    for message in messages.iter_mut().filter(|m| m.published() && !m.complete(stream.echo)) {
+        message.flags |= fate(stream, message, writer, reader, trim);
+    }
+}
+
+fn fate(stream: &Stream, message: &Message, writer: &EndLog, reader: &EndLog, trim: i64) -> u32 {
+    // A later stamp proves that stamps are taken and this one will not come.
+    let never_left = |end: &EndLog, t: usize, side: usize| {
+        message.t[t] == NONE && end.last_left.is_some_and(|last| last > message.sends[side].handle)
+    };
+    let at_reader = message.t[3] != NONE || message.t[4] != NONE;
+    if !at_reader && message.flags & flags::NOT_SENT_WRITER != 0 {
+        return flags::LOST_PUBLISHER;
+    }
+    if at_reader && message.flags & flags::NOT_SENT_READER != 0 {
+        return flags::LOST_LOOPBACK;
+    }
+    if message.cycle >= trim {
+        return flags::UNDER_WAY;
+    }
+    if !at_reader {
+        if never_left(writer, 1, 0) {
+            flags::LOST_PUBLISHER
+        } else if !reader.seen {
+            // Without an echo and without the reader's trace nobody knows whether it arrived.
+            if stream.echo { flags::LOST_UNPLACED } else { 0 }
+        } else if reader.last_cycle.is_some_and(|last| message.cycle > last) {
+            // The reader had stopped.
+            flags::LOST_LOOPBACK
+        } else {
+            flags::LOST_OUT
+        }
+    } else if message.t[4] == NONE || never_left(reader, 5, 1) {
+        flags::LOST_LOOPBACK
+    } else {
+        flags::LOST_BACK
+    }
+}
+
+fn mark_late_launches(stream: &Stream, log: &mut StreamLog) {
+    for message in &mut log.messages {
+        let left = if message.t[1] == NONE { message.t[0] } else { message.t[1] };
+        if message.launch != NONE && left.saturating_sub(message.launch) > late_after(stream) {
+            message.flags |= flags::LATE_LAUNCH;
+        }
+    }
+}
+
+/// How long after its launch time a frame still counts as on time: a tenth of the cycle.
+pub(crate) fn late_after(stream: &Stream) -> i64 {
+    stream.cycle.0 / 10
+}
+
+#[allow(non_snake_case)] // the papers' names
+fn loss(stream: &Stream, log: &StreamLog) -> Loss {
+    let [writer, reader] = &log.ends;
+    let count = |bits: u32| log.messages.iter().filter(|m| m.published() && m.flags & bits != 0).count() as u64;
+    let under_way = count(flags::UNDER_WAY);
+    let published = log.messages.iter().filter(|m| m.published()).count() as u64 - under_way;
+    if !writer.seen || published == 0 {
+        return Loss { published, under_way, ..Loss::default() };
+    }
+    let placed = |bits: u32, seen: bool| seen.then(|| count(bits));
+    let out = placed(flags::LOST_OUT, reader.seen);
+    let back = placed(flags::LOST_BACK, reader.seen && stream.echo);
+    let bridged = |path: &[scenario::PortId]| path.len() > 1;
+    let dP = Some(count(flags::LOST_PUBLISHER));
+    let dL = placed(flags::LOST_LOOPBACK, reader.seen);
+    let dSum = (reader.seen || stream.echo).then(|| count(flags::LOST));
+    let share = |count: Option<u64>| count.map(|count| count as f64 / published as f64);
+    let [dbL, dLinkL] = if bridged(&stream.path) { [out, None] } else { [None, out] };
+    let [dbP, dLinkP] = if bridged(&stream.return_path) { [back, None] } else { [None, back] };
+    Loss {
+        published,
+        under_way,
+        dP,
+        dL,
+        dbL,
+        dbP,
+        dLinkL,
+        dLinkP,
+        dSum,
+        dP_share: share(dP),
+        dL_share: share(dL),
+        dSum_share: share(dSum),
+    }
+}
+
+fn counters(stream: &Stream, log: &StreamLog) -> Counters {
+    let [writer, reader] = &log.ends;
+    let last = if stream.echo { writer } else { reader };
+    let at_reader = if stream.echo { reader.application } else { None };
+    let both = |count: fn(&EndLog) -> u64| count(writer) + count(reader);
+    Counters {
+        missed: last.application.map(|(missed, _)| missed),
+        repeated: last.application.map(|(_, repeated)| repeated),
+        inconsistent: both(|end| end.inconsistent.map_or(0, |first| first.count)),
+        stale: stale(&log.messages, 3) + stale(&log.messages, 7),
+        wrong_tag: both(|end| end.wrong_tag.map_or(0, |first| first.count)),
+        foreign: both(|end| end.foreign),
+        missed_at_reader: at_reader.map(|(missed, _)| missed),
+        repeated_at_reader: at_reader.map(|(_, repeated)| repeated),
+    }
+}
+
+/// Messages that were decoded after one with a higher counter, at the point `t[decoded]`.
+fn stale(messages: &[Message], decoded: usize) -> u64 {
+    let mut earliest_newer = i64::MAX;
+    let mut count = 0;
+    for at in messages.iter().rev().map(|message| message.t[decoded]).filter(|&at| at != NONE) {
+        count += u64::from(at > earliest_newer);
+        earliest_newer = earliest_newer.min(at);
+    }
+    count
+}
+
+/// Lateness, duration, number of outliers, and from where on they are.
+type PhaseSpans = (Vec<i64>, Vec<i64>, u64, i64);
+
+fn hosts(scenario: &Scenario, logs: &[StreamLog]) -> Vec<HostResult> {
+    let mut spans: BTreeMap<(HostId, Phase), PhaseSpans> = BTreeMap::new();
+    for (stream, log) in scenario.streams.iter().zip(logs) {
+        for (host, end) in [stream.writer, stream.reader].into_iter().zip(&log.ends) {
+            let after = outlier_after(stream.cycle);
+            for (phase, (late, took)) in
+                Phase::ALL.into_iter().zip(&end.phases).filter(|(_, (late, _))| !late.is_empty())
+            {
+                let entry = spans.entry((host, phase)).or_insert((Vec::new(), Vec::new(), 0, after));
+                entry.0.extend(late);
+                entry.1.extend(took);
+                entry.2 += end.outliers.iter().filter(|outlier| outlier.phase == phase).count() as u64;
+                entry.3 = entry.3.min(after);
+            }
+        }
+    }
+    let result = |((host, phase), (late, took, outliers, outlier_after_ns)): ((HostId, Phase), PhaseSpans)| {
+        Some(HostResult {
+            host: scenario.host(host).name.clone(),
+            phase: phase.key().to_owned(),
+            late: Dist::of_vec(late)?,
+            took: Dist::of_vec(took)?,
+            outliers,
+            outlier_after_ns,
+        })
+    };
+    spans.into_iter().filter_map(result).collect()
+}

@@ -1,0 +1,389 @@
+//! Trace events: what the two ends of a stream report, in a run and in the simulator alike.
+//!
+//! An event packs into a [`Record`] of one cache line, so that a real-time thread can put it into a
+//! ring without allocating. Layout of word 0, from the lowest bit:
+//!
+//! | bits | content |
+//! |---|---|
+//! | 0–7 | kind, 1 to 8; a zeroed record is no event |
+//! | 8 | side: 0 writer, 1 reader |
+//! | 9–15 | flags: which optional values are present, and truth values |
+//! | 16–31 | stream |
+//! | 32–63 | a 32-bit value of the kind: handle, tag, phase or number of cycles |
+//!
+//! Words 1 to 7 hold the other values of the kind in the order of its fields; unused ones are zero.
+
+use units::{Nanos, Tai};
+
+/// A packed event: one cache line.
+pub type Record = [u64; 8];
+
+/// Which end of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The station that publishes and, with an echo, reads it back.
+    Writer,
+    /// The station that subscribes and, with an echo, answers.
+    Reader,
+}
+
+/// A phase of the cyclic application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Reading what has arrived.
+    Subscribe,
+    /// The application computes.
+    Application,
+    /// The frame is built and, without pacing, handed over.
+    Publish,
+    /// Our own pacing: the send at the launch time.
+    Launch,
+}
+
+impl Phase {
+    /// All of them, in the order of a cycle.
+    pub const ALL: [Self; 4] = [Self::Subscribe, Self::Application, Self::Publish, Self::Launch];
+
+    /// Its name in results.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Subscribe => "subscribe",
+            Self::Application => "application",
+            Self::Publish => "publish",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// Something that happened at one end of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Index into the streams of the scenario.
+    pub stream: u16,
+    /// Where it happened.
+    pub side: Side,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened. Cycles are numbered `k` of `base_time + k·cycle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A frame was handed over: T1 at the writer, T5 at the reader.
+    Published {
+        /// The cycle whose publish phase built the frame.
+        cycle: i64,
+        /// The counter it carries.
+        counter: u64,
+        /// Sequence number of its NetworkMessage.
+        sequence: u16,
+        /// Numbers the sends of this end from 0.
+        handle: u32,
+        /// When it was handed over.
+        at: Tai,
+        /// When it is wanted to leave, if it has a launch time.
+        launch: Option<Tai>,
+        /// Bytes handed over: Ethernet header, tag and payload, without FCS.
+        bytes: u32,
+        /// Whether the frame before carried the same counter.
+        repeated: bool,
+    },
+    /// Transmit timestamp of a send: T2 at the writer, T6 at the reader.
+    Left {
+        /// Which send.
+        handle: u32,
+        /// When its first bit left.
+        at: Tai,
+    },
+    /// A send failed, or its launch was skipped.
+    NotSent {
+        /// Which send.
+        handle: u32,
+        /// Error number of the operating system.
+        errno: i32,
+    },
+    /// A message arrived.
+    Arrived {
+        /// The cycle in which it was read.
+        cycle: i64,
+        /// Its counter: the first field.
+        counter: u64,
+        /// Receive timestamp, the last bit in: T3 at the reader, T7 at the writer.
+        stamp: Option<Tai>,
+        /// When it was decoded: T4 at the reader, T8 at the writer.
+        decoded: Tai,
+        /// VID and PCP as received; `None` when it came untagged.
+        tag: Option<(u16, u8)>,
+        /// Counter of an earlier message of this cycle that it replaced before the application took it.
+        superseded: Option<u64>,
+        /// Whether its variables differ, though all hold one counter.
+        inconsistent: bool,
+    },
+    /// A frame on this socket that is not of this stream.
+    Foreign {
+        /// When it was read.
+        at: Tai,
+    },
+    /// The application phase ran.
+    Application {
+        /// In this cycle.
+        cycle: i64,
+        /// Counter it wrote.
+        wrote: Option<u64>,
+        /// Counter it now sees; `None` before the first.
+        read: Option<u64>,
+        /// Nothing new since the last application phase; never before the first message.
+        repeated: bool,
+        /// Counters between the last read and this one that it never saw.
+        missed: u64,
+        /// Cycles from the application phase that wrote `read` to this one.
+        round_trip_cycles: Option<u64>,
+    },
+    /// A phase ran. One event a phase and cycle.
+    Phase {
+        /// In this cycle.
+        cycle: i64,
+        /// Which phase.
+        phase: Phase,
+        /// When it should have begun.
+        due: Tai,
+        /// How much later it began, zero or more.
+        late: Nanos,
+        /// How long it took.
+        took: Nanos,
+    },
+    /// Cycles were left out after an overrun.
+    Skipped {
+        /// The first cycle left out.
+        cycle: i64,
+        /// How many.
+        cycles: u32,
+    },
+}
+
+const PUBLISHED: u64 = 1;
+const LEFT: u64 = 2;
+const NOT_SENT: u64 = 3;
+const ARRIVED: u64 = 4;
+const FOREIGN: u64 = 5;
+const APPLICATION: u64 = 6;
+const PHASE: u64 = 7;
+const SKIPPED: u64 = 8;
+
+const READER_BIT: u64 = 1 << 8;
+/// Flags: first, second, third optional value; truth value of the kind.
+const FIRST: u64 = 1 << 9;
+const SECOND: u64 = 1 << 10;
+const THIRD: u64 = 1 << 11;
+const TRUTH: u64 = 1 << 12;
+const FLAGS: u64 = FIRST | SECOND | THIRD | TRUTH;
+
+fn flag(bit: u64, set: bool) -> u64 {
+    if set { bit } else { 0 }
+}
+
+fn high(value: u32) -> u64 {
+    u64::from(value) << 32
+}
+
+fn tai(at: Tai) -> u64 {
+    at.0 as u64
+}
+
+impl Event {
+    /// Packs the event. Allocates nothing.
+    pub fn pack(&self) -> Record {
+        let mut record = [0; 8];
+        let head = match self.kind {
+            EventKind::Published { cycle, counter, sequence, handle, at, launch, bytes, repeated } => {
+                record[1] = cycle as u64;
+                record[2] = counter;
+                record[3] = tai(at);
+                record[4] = launch.map_or(0, tai);
+                record[5] = u64::from(sequence) | high(bytes);
+                PUBLISHED | high(handle) | flag(FIRST, launch.is_some()) | flag(TRUTH, repeated)
+            }
+            EventKind::Left { handle, at } => {
+                record[1] = tai(at);
+                LEFT | high(handle)
+            }
+            EventKind::NotSent { handle, errno } => {
+                record[1] = u64::from(errno as u32);
+                NOT_SENT | high(handle)
+            }
+            EventKind::Arrived { cycle, counter, stamp, decoded, tag, superseded, inconsistent } => {
+                record[1] = cycle as u64;
+                record[2] = counter;
+                record[3] = stamp.map_or(0, tai);
+                record[4] = tai(decoded);
+                record[5] = superseded.unwrap_or(0);
+                let (vid, pcp) = tag.unwrap_or((0, 0));
+                ARRIVED
+                    | high(u32::from(vid) | u32::from(pcp) << 16)
+                    | flag(FIRST, stamp.is_some())
+                    | flag(SECOND, tag.is_some())
+                    | flag(THIRD, superseded.is_some())
+                    | flag(TRUTH, inconsistent)
+            }
+            EventKind::Foreign { at } => {
+                record[1] = tai(at);
+                FOREIGN
+            }
+            EventKind::Application { cycle, wrote, read, repeated, missed, round_trip_cycles } => {
+                record[1] = cycle as u64;
+                record[2] = wrote.unwrap_or(0);
+                record[3] = read.unwrap_or(0);
+                record[4] = missed;
+                record[5] = round_trip_cycles.unwrap_or(0);
+                APPLICATION
+                    | flag(FIRST, wrote.is_some())
+                    | flag(SECOND, read.is_some())
+                    | flag(THIRD, round_trip_cycles.is_some())
+                    | flag(TRUTH, repeated)
+            }
+            EventKind::Phase { cycle, phase, due, late, took } => {
+                record[1] = cycle as u64;
+                record[2] = tai(due);
+                record[3] = late.0 as u64;
+                record[4] = took.0 as u64;
+                PHASE | high(phase as u32)
+            }
+            EventKind::Skipped { cycle, cycles } => {
+                record[1] = cycle as u64;
+                SKIPPED | high(cycles)
+            }
+        };
+        record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
+        record
+    }
+
+    /// Unpacks a record; `None` when it holds no event of this version.
+    pub fn unpack(record: &Record) -> Option<Self> {
+        let head = record[0];
+        let value = (head >> 32) as u32;
+        let truth = head & TRUTH != 0;
+        let present = |bit: u64, word: usize| (head & bit != 0).then_some(record[word]);
+        let instant = |word: usize| Tai(record[word] as i64);
+        if (head >> 9) & 0x7f & !(FLAGS >> 9) != 0 {
+            return None;
+        }
+        let cycle = record[1] as i64;
+        let kind = match head & 0xff {
+            PUBLISHED => EventKind::Published {
+                cycle,
+                counter: record[2],
+                sequence: record[5] as u16,
+                handle: value,
+                at: instant(3),
+                launch: present(FIRST, 4).map(|ns| Tai(ns as i64)),
+                bytes: (record[5] >> 32) as u32,
+                repeated: truth,
+            },
+            LEFT => EventKind::Left { handle: value, at: instant(1) },
+            NOT_SENT => EventKind::NotSent { handle: value, errno: record[1] as u32 as i32 },
+            ARRIVED => EventKind::Arrived {
+                cycle,
+                counter: record[2],
+                stamp: present(FIRST, 3).map(|ns| Tai(ns as i64)),
+                decoded: instant(4),
+                tag: (head & SECOND != 0).then_some((value as u16, (value >> 16) as u8)),
+                superseded: present(THIRD, 5),
+                inconsistent: truth,
+            },
+            FOREIGN => EventKind::Foreign { at: instant(1) },
+            APPLICATION => EventKind::Application {
+                cycle,
+                wrote: present(FIRST, 2),
+                read: present(SECOND, 3),
+                repeated: truth,
+                missed: record[4],
+                round_trip_cycles: present(THIRD, 5),
+            },
+            PHASE => EventKind::Phase {
+                cycle,
+                phase: *Phase::ALL.get(value as usize)?,
+                due: instant(2),
+                late: Nanos(record[3] as i64),
+                took: Nanos(record[4] as i64),
+            },
+            SKIPPED => EventKind::Skipped { cycle, cycles: value },
+            _ => return None,
+        };
+        let side = if head & READER_BIT != 0 { Side::Reader } else { Side::Writer };
+        Some(Self { stream: (head >> 16) as u16, side, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn instant() -> impl Strategy<Value = Tai> {
+        any::<i64>().prop_map(Tai)
+    }
+
+    fn kind() -> impl Strategy<Value = EventKind> {
+        let published = (
+            (any::<i64>(), any::<u64>(), any::<u16>(), any::<u32>()),
+            (instant(), proptest::option::of(instant()), any::<u32>(), any::<bool>()),
+        )
+            .prop_map(|((cycle, counter, sequence, handle), (at, launch, bytes, repeated))| {
+                EventKind::Published { cycle, counter, sequence, handle, at, launch, bytes, repeated }
+            });
+        let arrived = (
+            (any::<i64>(), any::<u64>(), proptest::option::of(instant()), instant()),
+            (any::<Option<(u16, u8)>>(), any::<Option<u64>>(), any::<bool>()),
+        )
+            .prop_map(|((cycle, counter, stamp, decoded), (tag, superseded, inconsistent))| {
+                EventKind::Arrived { cycle, counter, stamp, decoded, tag, superseded, inconsistent }
+            });
+        let application =
+            (
+                (any::<i64>(), any::<Option<u64>>(), any::<Option<u64>>()),
+                (any::<bool>(), any::<u64>(), any::<Option<u64>>()),
+            )
+                .prop_map(|((cycle, wrote, read), (repeated, missed, round_trip_cycles))| {
+                    EventKind::Application { cycle, wrote, read, repeated, missed, round_trip_cycles }
+                });
+        let phase = (any::<i64>(), 0..4_usize, instant(), any::<i64>(), any::<i64>()).prop_map(
+            |(cycle, phase, due, late, took)| EventKind::Phase {
+                cycle,
+                phase: Phase::ALL[phase],
+                due,
+                late: Nanos(late),
+                took: Nanos(took),
+            },
+        );
+        prop_oneof![
+            published,
+            (any::<u32>(), instant()).prop_map(|(handle, at)| EventKind::Left { handle, at }),
+            (any::<u32>(), any::<i32>()).prop_map(|(handle, errno)| EventKind::NotSent { handle, errno }),
+            arrived,
+            instant().prop_map(|at| EventKind::Foreign { at }),
+            application,
+            phase,
+            (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_comes_back_from_its_record(stream: u16, reader: bool, kind in kind()) {
+            let side = if reader { Side::Reader } else { Side::Writer };
+            let event = Event { stream, side, kind };
+            prop_assert_eq!(Event::unpack(&event.pack()), Some(event));
+        }
+
+        #[test]
+        fn no_record_panics(record: [u64; 8]) {
+            let _ = Event::unpack(&record);
+        }
+    }
+
+    #[test]
+    fn a_zeroed_record_is_no_event() {
+        assert_eq!(Event::unpack(&[0; 8]), None);
+        assert_eq!(Event::unpack(&[PHASE | high(4), 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+}
