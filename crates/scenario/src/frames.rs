@@ -1,6 +1,6 @@
 //! The frames of a stream: from the model to bytes.
 
-use pubsub::{EthernetHeader, NetworkMessageLayout, VlanTag};
+use pubsub::{EndpointConfig, EthernetHeader, NetworkMessageLayout, Role, VlanTag};
 
 use crate::model::{FieldEncoding, HostId, Scenario, Stream};
 
@@ -35,6 +35,22 @@ impl Stream {
             destination: self.destinations[usize::from(answer)],
             source: scenario.mac(self.publisher(answer)),
             vlan: Some(VlanTag { pcp: self.pcp, dei: false, vid: self.vid }),
+        }
+    }
+
+    /// The engine's configuration of one end: the writer's, or else the reader's.
+    pub fn endpoint(&self, scenario: &Scenario, writer: bool) -> EndpointConfig {
+        let message = |answer| (self.layout(scenario, answer), self.ethernet(scenario, answer));
+        let (role, writes, reads) = match (writer, self.echo) {
+            (true, echo) => (Role::Source, true, echo),
+            (false, true) => (Role::Echo, true, true),
+            (false, false) => (Role::Sink, false, true),
+        };
+        EndpointConfig {
+            role,
+            write: writes.then(|| message(!writer)),
+            read: reads.then(|| message(writer).0),
+            variables: self.variables,
         }
     }
 }
