@@ -1,2 +1,86 @@
-//! The downbeat command.
-fn main() {}
+//! The `downbeat` command: OPC UA PubSub over TSN, bounded, simulated and run from one scenario file.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use output::Failure;
+
+/// Counts allocations by thread, so that a run can say that its cycles had none.
+#[global_allocator]
+static ALLOCATOR: rt::alloc::Counting = rt::alloc::Counting;
+
+/// OPC UA PubSub over TSN: one scenario file, run for real, bounded and simulated.
+#[derive(Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "\
+Example:
+  downbeat init two-hosts > two-hosts.toml
+  downbeat bound two-hosts.toml
+  sudo downbeat run two-hosts.toml --duration 10s --out runs/first
+  downbeat report runs/first --out report.html
+
+Exit codes: 0 requirement met (or nothing required), 1 not met, 2 bad input, 3 this machine cannot."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a commented scenario template to standard output
+    Init(commands::init::Arguments),
+    /// Check a scenario file and tell everything that is wrong with it
+    Check(commands::check::Arguments),
+    /// Compute worst-case delays in exact arithmetic
+    Bound(commands::bound::Arguments),
+    /// Run a scenario in virtual time
+    Simulate(commands::simulate::Arguments),
+    /// Run a scenario for real, in network namespaces of this machine (needs root)
+    Run(commands::run::Arguments),
+    /// Remove what a killed run left on this machine (needs root)
+    Restore(commands::restore::Arguments),
+    /// Make one HTML page of run folders
+    Report(commands::report::Arguments),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  downbeat completions bash > /etc/bash_completion.d/downbeat")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// One host of a run; started by `run`
+    #[command(name = commands::run::ROLE, hide = true)]
+    Role,
+}
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    // A reader that goes away (`downbeat bound … | head`) ends us quietly instead of by a panic; a run first undoes
+    // what it made.
+    if !matches!(command, Command::Run(_) | Command::Role) {
+        rt::process::die_on_broken_pipe();
+    }
+    let outcome = match command {
+        Command::Init(arguments) => arguments.execute(),
+        Command::Check(arguments) => arguments.execute(),
+        Command::Bound(arguments) => arguments.execute(),
+        Command::Simulate(arguments) => arguments.execute(),
+        Command::Run(arguments) => arguments.execute(),
+        Command::Restore(arguments) => arguments.execute(),
+        Command::Report(arguments) => arguments.execute(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "downbeat", &mut std::io::stdout());
+            Ok(output::MET)
+        }
+        Command::Role => Ok(lab::role_process()),
+    };
+    ExitCode::from(outcome.unwrap_or_else(Failure::tell))
+}

@@ -1,1 +1,41 @@
-//! A scenario run for real in network namespaces of this machine.
+//! A scenario run for real on this machine: a network namespace and a process a host, veth pairs and Linux bridges
+//! between them, results in the form of every run.
+//!
+//! [`run()`] makes all of it and undoes it; [`restore`] undoes what a killed run left. A role process is the same program
+//! started again, answering in [`role_process`].
+//!
+//! ```no_run
+//! use downbeat_lab::{RunOptions, run};
+//! let scenario = scenario::read(scenario::template("two-hosts").unwrap(), "two-hosts.toml").unwrap();
+//! let options = RunOptions {
+//!     duration: "5s".parse().unwrap(),
+//!     folder: "runs/first".into(),
+//!     stamps: true,
+//!     realtime: true,
+//!     pauses: Vec::new(),
+//!     program: std::env::current_exe().unwrap(),
+//!     role_arguments: vec!["role".into()],
+//!     command: "downbeat run two-hosts.toml".into(),
+//! };
+//! let outcome = run(&scenario, &options, &mut |live, _| eprintln!("{} frames", live.frames))?;
+//! println!("{}", outcome.run.verdict.met);
+//! # Ok::<(), downbeat_lab::LabError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod executive;
+mod host;
+mod journal;
+mod launch;
+mod machine;
+mod role;
+mod run;
+mod sends;
+mod topology;
+mod traffic;
+
+pub use error::LabError;
+pub use journal::{Restored, restore};
+pub use role::role_process;
+pub use run::{Pause, RunOptions, RunOutcome, check, run, utc_seconds};

@@ -1,0 +1,9 @@
+//! The commands, a file each.
+
+pub(crate) mod bound;
+pub(crate) mod check;
+pub(crate) mod init;
+pub(crate) mod report;
+pub(crate) mod restore;
+pub(crate) mod run;
+pub(crate) mod simulate;

@@ -1,0 +1,175 @@
+//! Exit codes, errors and the few words that several commands print.
+
+use std::path::Path;
+
+use measure::RunFile;
+use scenario::{Diagnostics, Scenario};
+use serde::Serialize;
+
+/// The requirement is met, or nothing was required.
+pub(crate) const MET: u8 = 0;
+/// The requirement is not met.
+pub(crate) const NOT_MET: u8 = 1;
+/// The input is wrong.
+pub(crate) const BAD_INPUT: u8 = 2;
+/// This machine or this user cannot.
+pub(crate) const CANNOT: u8 = 3;
+
+/// What a command ends with: an exit code, or words and an exit code.
+pub(crate) type Outcome = Result<u8, Failure>;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) text: String,
+    pub(crate) code: u8,
+}
+
+impl Failure {
+    /// Bad input.
+    pub(crate) fn input(text: impl Into<String>) -> Self {
+        Self { text: text.into(), code: BAD_INPUT }
+    }
+
+    /// The machine cannot.
+    pub(crate) fn machine(text: impl Into<String>) -> Self {
+        Self { text: text.into(), code: CANNOT }
+    }
+
+    /// Prints it and gives the exit code.
+    pub(crate) fn tell(self) -> u8 {
+        let text = self.text.trim_end();
+        if text.starts_with(' ') || text.contains('╭') {
+            eprintln!("{text}")
+        } else {
+            eprintln!("error: {text}")
+        }
+        self.code
+    }
+}
+
+impl From<lab::LabError> for Failure {
+    fn from(error: lab::LabError) -> Self {
+        Self { text: error.to_string(), code: error.exit_code() }
+    }
+}
+
+/// Reads a scenario; its warnings go to standard error.
+pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
+    let (scenario, warnings) = scenario::read_file(path).map_err(|error| Failure::input(error.render()))?;
+    tell_warnings(&warnings);
+    Ok(scenario)
+}
+
+/// Prints warnings to standard error.
+pub(crate) fn tell_warnings(warnings: &Diagnostics) {
+    if !warnings.is_empty() {
+        eprintln!("{}", warnings.render().trim_end());
+    }
+}
+
+/// Prints a value as JSON to standard output.
+pub(crate) fn json(value: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::machine(error.to_string()))?;
+    println!("{text}");
+    Ok(MET)
+}
+
+/// The exit code of a run.
+pub(crate) fn verdict_code(run: &RunFile) -> u8 {
+    if run.verdict.met { MET } else { NOT_MET }
+}
+
+/// The result of a run for people: figures, losses, incidents, verdict.
+pub(crate) fn tell_run(run: &RunFile) {
+    for stream in &run.streams {
+        println!("stream {}: {} frames of {} B UADP", stream.name, stream.frames, stream.bytes);
+        let spans = [
+            ("one way   T3 − T2", &stream.one_way),
+            ("round trip wire  T7 − T2", &stream.round_trip.wire),
+            ("round trip stack T8 − T1", &stream.round_trip.stack),
+            ("spacing at the reader", &stream.spacing),
+        ];
+        let any = spans.iter().any(|(_, dist)| dist.is_some());
+        if any {
+            println!("  {:26}{:>12}{:>12}{:>12}{:>12}{:>10}", "µs", "min", "p50", "p99", "max", "count");
+        }
+        for (name, dist) in spans {
+            if let Some(dist) = dist {
+                let us = |ns: i64| format!("{:.3}", ns as f64 / 1e3);
+                println!(
+                    "  {name:26}{:>12}{:>12}{:>12}{:>12}{:>10}",
+                    us(dist.min),
+                    us(dist.p50),
+                    us(dist.p99),
+                    us(dist.max),
+                    dist.count
+                );
+            }
+        }
+        if let Some(counter) = &stream.round_trip.counter {
+            println!(
+                "  round trip counter: {} … {} cycles elapsed, median {} ({} as cycles used), {} readings",
+                counter.min,
+                counter.max,
+                counter.p50,
+                counter.p50 + 1,
+                counter.count
+            );
+        }
+        let loss = &stream.loss;
+        let parts = [
+            ("dP", loss.dP),
+            ("dbL", loss.dbL),
+            ("dLinkL", loss.dLinkL),
+            ("dL", loss.dL),
+            ("dbP", loss.dbP),
+            ("dLinkP", loss.dLinkP),
+            ("dΣ", loss.dSum),
+        ];
+        let parts: Vec<String> =
+            parts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
+        println!("  lost: {} of {} published", parts.join(", "), loss.published);
+        let counters = &stream.counters;
+        let count = |value: Option<u64>| value.map_or_else(|| "—".into(), |value| value.to_string());
+        println!(
+            "  counters: missed {}, repeated {}, inconsistent {}, wrong tag {}",
+            count(counters.missed),
+            count(counters.repeated),
+            counters.inconsistent,
+            counters.wrong_tag
+        );
+        if let Some(launch) = &stream.launch {
+            println!("  launches late by more than {}: {}", units::Nanos(launch.late_after_ns), launch.late);
+        }
+    }
+    let outliers: u64 = run.hosts.iter().map(|host| host.outliers).sum();
+    println!("outliers of the hosts (a phase began late): {outliers}");
+    tell_incidents(run);
+    if run.verdict.items.is_empty() {
+        println!("verdict: nothing was required");
+    } else {
+        println!("verdict: {}", if run.verdict.met { "met" } else { "NOT met" });
+        for item in &run.verdict.items {
+            println!("  {} {}", if item.met { "✓" } else { "✗" }, item.why);
+        }
+    }
+}
+
+/// Incidents shown in full; the rest is counted.
+const INCIDENTS_SHOWN: usize = 8;
+
+fn tell_incidents(run: &RunFile) {
+    if run.incidents.is_empty() {
+        return;
+    }
+    println!("incidents:");
+    for incident in run.incidents.iter().take(INCIDENTS_SHOWN) {
+        println!("  {}: {} ({} frames)", incident.kind, incident.cause, incident.frames);
+    }
+    let left_out: u64 = run.incidents_left_out.values().sum();
+    let more = run.incidents.len().saturating_sub(INCIDENTS_SHOWN) as u64 + left_out;
+    if more > 0 {
+        println!("  … and {more} more, see run.json");
+    }
+}

@@ -1,0 +1,249 @@
+//! Runs on this machine, in network namespaces: what they leave, and what they undo.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{DOWNBEAT, can_run, children, downbeat, namespaces, run_json, signal, stderr, wait_for};
+
+fn start(scenario: &Path, out: &Path, more: &[&str]) -> Child {
+    Command::new(DOWNBEAT)
+        .args(["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap()])
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A run that is under way: its processes play their hosts.
+fn started(scenario: &Path, out: &Path, name: &str) -> (Child, Vec<u32>) {
+    let child = start(scenario, out, &["--duration", "30s"]);
+    wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces(name).len() == 2);
+    std::thread::sleep(Duration::from_millis(1500));
+    let hosts = children(child.id());
+    (child, hosts)
+}
+
+#[test]
+fn frames_cross_real_sockets_and_everything_is_counted() {
+    if !can_run("frames_cross_real_sockets") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (template, name) in [("two-hosts", "t-two"), ("bridged", "t-bridged"), ("line-7", "t-line")] {
+        let scenario = common::scenario(folder.path(), template, name);
+        let out = folder.path().join(name);
+        let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "3s"]);
+        let text = stderr(&output);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+        let run = run_json(&out);
+        assert_eq!(run["kind"], "measured");
+        let stream = &run["streams"][0];
+        let frames = stream["frames"].as_u64().unwrap();
+        // A stopped machine skips cycles; most of the 3000 happen all the same.
+        assert!((1000..=3000).contains(&frames), "{template}: {frames} frames");
+        for path in ["wire", "stack", "counter"] {
+            let count = stream["round_trip"][path]["count"].as_u64().unwrap_or(0);
+            assert!(count > frames / 2, "{template}: {count} round trips {path} of {frames}");
+        }
+        // The papers' cycle: two cycles on the wire, four by the counter.
+        let wire = stream["round_trip"]["wire"]["p50"].as_i64().unwrap();
+        assert!((1_900_000..2_900_000).contains(&wire), "{template}: {wire} ns");
+        assert_eq!(stream["round_trip"]["counter"]["p50"], 4, "{template}");
+        assert_eq!(stream["counters"]["inconsistent"], 0);
+        assert_eq!(stream["counters"]["wrong_tag"], 0, "VID and PCP are those of the scenario");
+        assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{template}: the cyclic path allocates");
+        assert_eq!(run["machine"]["trace_records_lost"], 0, "{template}");
+        assert!(namespaces(name).is_empty(), "{template} left namespaces");
+        assert!(out.join("frames.parquet").exists() && out.join("scenario.toml").exists());
+    }
+}
+
+#[test]
+fn without_stamps_kernel_times_are_absent_not_zero() {
+    if !can_run("without_stamps") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-nostamp");
+    let out = folder.path().join("out");
+    let child =
+        start(&scenario, &out, &["--duration", "1s", "--no-stamps", "--no-realtime"]).wait_with_output().unwrap();
+    assert!(matches!(child.status.code(), Some(0 | 1)), "{}", stderr(&child));
+    let run = run_json(&out);
+    let stream = &run["streams"][0];
+    assert!(stream["round_trip"].get("wire").is_none() && stream.get("one_way").is_none(), "{stream}");
+    assert!(stream["round_trip"]["stack"]["count"].as_u64().unwrap() > 100);
+}
+
+#[test]
+fn a_paused_host_is_named_as_the_cause() {
+    if !can_run("a_paused_host") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-pause");
+    let out = folder.path().join("out");
+    let output = start(&scenario, &out, &["--duration", "3s", "--pause", "loop@1s+150ms"]).wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+    let run = run_json(&out);
+    let incidents = run["incidents"].as_array().unwrap();
+    let named = incidents.iter().any(|incident| {
+        incident["kind"] == "host-late"
+            && incident["cause"].as_str().unwrap().contains("loop")
+            && incident["lasted_ns"].as_i64().unwrap_or(0) > 100_000_000
+    });
+    assert!(named, "{incidents:#?}");
+}
+
+#[test]
+fn an_end_by_ctrl_c_keeps_what_was_measured() {
+    if !can_run("an_end_by_ctrl_c") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-ctrlc");
+    let out = folder.path().join("out");
+    let (child, _) = started(&scenario, &out, "t-ctrlc");
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    assert!(stderr(&output).contains("stopped by the user"));
+    assert!(run_json(&out)["streams"][0]["frames"].as_u64().unwrap() > 100);
+    assert!(namespaces("t-ctrlc").is_empty());
+}
+
+#[test]
+fn ctrl_c_in_the_first_second_undoes_everything() {
+    if !can_run("ctrl_c_in_the_first_second") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "line-7", "t-early");
+    for delay_ms in [5, 60, 150, 300] {
+        let out = folder.path().join(format!("out-{delay_ms}"));
+        let child = start(&scenario, &out, &["--duration", "30s"]);
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        signal(child.id(), "INT");
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert!(!text.contains("panicked"), "{text}");
+        wait_for("the namespaces to go", || namespaces("t-early").is_empty() || delay_ms < 50);
+        // Before the handler is there the signal ends the process; nothing has been made then.
+        assert!(namespaces("t-early").is_empty(), "after {delay_ms} ms: {text}");
+    }
+}
+
+#[test]
+fn a_killed_host_process_ends_the_run_in_words() {
+    if !can_run("a_killed_host_process") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (victim, host) in [(0, "pub"), (1, "loop")] {
+        let name = format!("t-kill{victim}");
+        let scenario = common::scenario(folder.path(), "two-hosts", &name);
+        let out = folder.path().join(&name);
+        let (child, hosts) = started(&scenario, &out, &name);
+        signal(hosts[victim], "KILL");
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert!(text.contains(&format!("the process of host {host}")) && text.contains("signal 9"), "{text}");
+        let run = run_json(&out);
+        assert!(run["streams"][0]["frames"].as_u64().unwrap() > 100, "what was measured is kept");
+        let kinds: Vec<_> = run["incidents"].as_array().unwrap().iter().map(|incident| &incident["kind"]).collect();
+        assert!(kinds.iter().any(|kind| *kind == "process-ended"), "{kinds:?}");
+        assert!(namespaces(&name).is_empty());
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_undone_by_restore_and_by_the_next_run() {
+    if !can_run("what_a_killed_run_left") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-crash");
+    for by_restore in [true, false] {
+        let out = folder.path().join(format!("crashed-{by_restore}"));
+        let (mut child, hosts) = started(&scenario, &out, "t-crash");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_for("the hosts to follow", || hosts.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+        assert_eq!(namespaces("t-crash").len(), 2, "a killed run cannot clean up");
+        if by_restore {
+            let output = downbeat(&["restore"]);
+            assert!(output.status.success(), "{}", stderr(&output));
+        } else {
+            let out = folder.path().join("next");
+            let output = start(&scenario, &out, &["--duration", "200ms"]).wait_with_output().unwrap();
+            assert!(stderr(&output).contains("an earlier run of t-crash"), "{}", stderr(&output));
+        }
+        assert!(namespaces("t-crash").is_empty());
+    }
+}
+
+#[test]
+fn a_namespace_of_somebody_else_is_left_alone() {
+    if !can_run("a_namespace_of_somebody_else") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-taken");
+    assert!(Command::new("ip").args(["netns", "add", "db-t-taken-pub"]).status().unwrap().success());
+    let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", folder.path().join("out").to_str().unwrap()]);
+    let still = namespaces("t-taken");
+    assert!(Command::new("ip").args(["netns", "del", "db-t-taken-pub"]).status().unwrap().success());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("db-t-taken-pub"), "{}", stderr(&output));
+    assert_eq!(still, ["db-t-taken-pub"]);
+}
+
+#[test]
+fn without_root_a_run_says_what_it_needs() {
+    if !can_run("without_root") {
+        return;
+    }
+    // A copy that an ordinary user can reach, whatever the folder of the build allows.
+    let folder =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let program = folder.path().join("downbeat");
+    std::fs::copy(DOWNBEAT, &program).unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-noroot");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["run", scenario.to_str().unwrap(), "--out", "/tmp/never"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("root") && text.contains("sudo"), "{text}");
+}
+
+#[test]
+fn a_full_disk_is_said_plainly() {
+    if !can_run("a_full_disk") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-full");
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(&disk).status().unwrap();
+    assert!(mount.success());
+    let out = disk.join("out");
+    let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "1s"]);
+    let whole = out.join("run.json").exists();
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.to_lowercase().contains("space") || text.contains("full"), "{text}");
+    assert!(!whole, "no half result passes for a whole one");
+    assert!(namespaces("t-full").is_empty());
+}

@@ -1,0 +1,314 @@
+//! The processes of a run's hosts, as the parent sees them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use measure::{Event, Machine};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rt::ring::{Consumer, Ring};
+use scenario::{HostId, Scenario};
+use serde_json::json;
+use units::Tai;
+
+use crate::error::LabError;
+use crate::journal::Journal;
+use crate::role::{EndSpec, Finished, Ready, RoleSpec, cells};
+use crate::run::RunOptions;
+use crate::topology::Topology;
+use crate::traffic::OwnGroup as _;
+
+/// Records a ring holds: at seven a cycle and 250 µs more than two seconds, and it is emptied every 20 ms.
+const RING_RECORDS: usize = 1 << 16;
+
+/// How long a process may take to open its sockets.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long it may take to end once told to.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// All host processes of a run. Dropped, it ends them.
+pub(crate) struct Hosts {
+    hosts: Vec<Host>,
+    stopped: Option<Instant>,
+}
+
+struct Host {
+    id: HostId,
+    name: String,
+    child: Child,
+    lines: Receiver<String>,
+    rings: Vec<Ring>,
+    consumers: Vec<Consumer>,
+    granted: Vec<String>,
+    ended: Option<ExitStatus>,
+    reported: bool,
+    finished: Option<Finished>,
+}
+
+impl Hosts {
+    /// Starts a process for every host with a stream end and waits until all are ready.
+    pub(crate) fn start(
+        scenario: &Scenario,
+        options: &RunOptions,
+        topology: &Topology,
+        journal: &mut Journal,
+    ) -> Result<Self, LabError> {
+        let mut all = Self { hosts: Vec::new(), stopped: None };
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let mut ends_so_far = 0;
+        for index in 0..scenario.hosts.len() {
+            let id = HostId(index);
+            let mut ends = ends_of(scenario, topology, id);
+            if ends.is_empty() {
+                continue;
+            }
+            for end in &mut ends {
+                // The first processor serves the system; with two, both ends have one of their own.
+                end.cpu = (cpus - 1 + ends_so_far) % cpus;
+                ends_so_far += 1;
+            }
+            let host = Host::start(scenario, options, topology, id, ends)?;
+            journal.started(host.child.id())?;
+            all.hosts.push(host);
+        }
+        for host in &mut all.hosts {
+            host.wait_until_ready()?;
+        }
+        Ok(all)
+    }
+
+    /// Lets cycle 0 begin at `start`.
+    pub(crate) fn begin(&self, start: Tai) {
+        self.rings().for_each(|ring| ring.cell(cells::START).store(start.0 as u64, Ordering::Release));
+    }
+
+    /// Asks all to stop.
+    pub(crate) fn stop(&mut self) {
+        self.rings().for_each(|ring| ring.cell(cells::STOP).store(1, Ordering::Relaxed));
+        // A stopped process cannot see it.
+        self.hosts.iter().for_each(|host| _ = host.signal(Signal::SIGCONT));
+        self.stopped.get_or_insert_with(Instant::now);
+    }
+
+    /// Takes all events out of the rings.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Event)) {
+        for consumer in self.hosts.iter_mut().flat_map(|host| &mut host.consumers) {
+            while let Some(record) = consumer.pop() {
+                if let Some(event) = Event::unpack(&record) {
+                    take(event);
+                }
+            }
+        }
+    }
+
+    /// Whether all processes have ended; ends those that do not obey.
+    pub(crate) fn have_ended(&mut self) -> bool {
+        let overdue = self.stopped.is_some_and(|stopped| stopped.elapsed() > END_WITHIN);
+        for host in self.hosts.iter_mut().filter(|host| host.ended.is_none()) {
+            host.ended = host.child.try_wait().ok().flatten();
+            if host.ended.is_none() && overdue {
+                _ = host.child.kill();
+            }
+        }
+        self.hosts.iter().all(|host| host.ended.is_some())
+    }
+
+    /// Hosts whose process ended before all cycles were done and before it was asked to, once each, and how.
+    pub(crate) fn newly_ended_early(&mut self) -> Vec<(String, String)> {
+        if self.stopped.is_some() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for host in self.hosts.iter_mut().filter(|host| !host.reported) {
+            let Some(status) = host.ended else { continue };
+            host.reported = true;
+            if !status.success() {
+                let how = match (status.signal(), status.code()) {
+                    (Some(signal), _) => format!("(pid {}) was ended by signal {signal}", host.child.id()),
+                    (None, code) => format!("(pid {}) ended with exit code {}", host.child.id(), code.unwrap_or(-1)),
+                };
+                found.push((host.name.clone(), how));
+            }
+        }
+        found
+    }
+
+    /// Stops a host's process until [`Self::resume`].
+    pub(crate) fn pause(&self, id: HostId) -> bool {
+        self.signal(id, Signal::SIGSTOP)
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self, id: HostId) -> bool {
+        self.signal(id, Signal::SIGCONT)
+    }
+
+    fn signal(&self, id: HostId, signal: Signal) -> bool {
+        self.hosts.iter().filter(|host| host.id == id).all(|host| host.signal(signal))
+    }
+
+    /// Writes what the processes said at their end into the machine's description and the notes.
+    pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) {
+        let mut granted = serde_json::Map::new();
+        let (mut allocations, mut drops, mut overflowed, mut complete) = (0, 0, 0, true);
+        for host in &mut self.hosts {
+            host.take_last_line();
+            granted.insert(host.name.clone(), json!(host.granted));
+            let refused = host.granted.iter().filter(|line| !line.ends_with("granted"));
+            notes.extend(refused.map(|line| format!("{}: {line}", host.name)));
+            overflowed += host.rings.iter().map(Ring::overflowed).sum::<u64>();
+            let Some(finished) = &host.finished else {
+                complete = false;
+                continue;
+            };
+            for end in &finished.ends {
+                allocations += end.allocations;
+                drops += end.receiver_drops;
+                notes.extend(end.failure.iter().map(|failure| format!("{}: {failure}", host.name)));
+            }
+        }
+        machine.insert("granted".into(), granted.into());
+        if complete {
+            machine.insert("allocations_in_cycles".into(), json!(allocations));
+            machine.insert("receiver_drops".into(), json!(drops));
+        }
+        machine.insert("trace_records_lost".into(), json!(overflowed));
+    }
+
+    fn rings(&self) -> impl Iterator<Item = &Ring> {
+        self.hosts.iter().flat_map(|host| &host.rings)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in &mut self.hosts {
+            if host.ended.is_none() {
+                _ = host.child.kill();
+                _ = host.child.wait();
+            }
+        }
+    }
+}
+
+impl Host {
+    fn start(
+        scenario: &Scenario,
+        options: &RunOptions,
+        topology: &Topology,
+        id: HostId,
+        mut ends: Vec<EndSpec>,
+    ) -> Result<Self, LabError> {
+        let name = scenario.host(id).name.clone();
+        let (mut rings, mut consumers, mut inherited) = (Vec::new(), Vec::new(), Vec::new());
+        for end in &mut ends {
+            for number in [&mut end.trace, &mut end.stamps] {
+                let ring = Ring::create(&format!("downbeat-{name}"), RING_RECORDS)
+                    .map_err(LabError::io("making a trace ring"))?;
+                let fd = ring.inheritable().map_err(LabError::io("handing a trace ring on"))?;
+                *number = fd.as_raw_fd();
+                inherited.push(fd);
+                consumers.push(ring.consumer().map_err(LabError::io("reading a trace ring"))?);
+                rings.push(ring);
+            }
+        }
+        let spec = RoleSpec {
+            host: id.0,
+            namespace: topology.namespace_path(id),
+            scenario: scenario.source.clone(),
+            ends,
+            cycles: options.duration / scenario.cycle,
+            stamps: options.stamps,
+            realtime: options.realtime,
+        };
+        let what = || format!("starting the process of host {name}");
+        let mut child = Command::new(&options.program)
+            .args(&options.role_arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group_of_its_own()
+            .spawn()
+            .map_err(LabError::io(what()))?;
+        drop(inherited);
+        let (sender, lines) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                BufReader::new(stdout)
+                    .lines()
+                    .map_while(Result::ok)
+                    .take_while(|line| sender.send(line.clone()).is_ok())
+                    .count()
+            });
+        }
+        let host = Self {
+            id,
+            name: name.clone(),
+            lines,
+            rings,
+            consumers,
+            granted: Vec::new(),
+            ended: None,
+            reported: false,
+            finished: None,
+            child,
+        };
+        host.tell(&spec).map_err(LabError::io(what()))?;
+        Ok(host)
+    }
+
+    fn tell(&self, spec: &RoleSpec) -> std::io::Result<()> {
+        let mut text = serde_json::to_vec(spec)?;
+        text.push(b'\n');
+        self.child.stdin.as_ref().map_or(Ok(()), |mut stdin| stdin.write_all(&text))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), LabError> {
+        let fail = |message: String| LabError::Role { host: self.name.clone(), message };
+        let line = self.lines.recv_timeout(READY_WITHIN).map_err(|_| fail("no word from it within 10 s".into()))?;
+        match serde_json::from_str(&line) {
+            Ok(Ready::Ready { granted }) => {
+                self.granted = granted;
+                Ok(())
+            }
+            Ok(Ready::Failed { message }) => Err(fail(message)),
+            Err(_) => Err(fail(line)),
+        }
+    }
+
+    fn take_last_line(&mut self) {
+        let last = self.lines.recv_timeout(Duration::from_millis(500)).ok();
+        self.finished = last.and_then(|line| serde_json::from_str(&line).ok());
+    }
+
+    fn signal(&self, signal: Signal) -> bool {
+        self.ended.is_none() && kill(Pid::from_raw(self.child.id() as i32), signal).is_ok()
+    }
+}
+
+/// The stream ends at a host; rings and processors still to be given.
+fn ends_of(scenario: &Scenario, topology: &Topology, host: HostId) -> Vec<EndSpec> {
+    let mut ends = Vec::new();
+    for (index, stream) in scenario.streams.iter().enumerate() {
+        for (writer, end, path) in [(true, stream.writer, &stream.path), (false, stream.reader, &stream.return_path)] {
+            let interface = path.first().and_then(|port| topology.interface(*port));
+            if let (true, Some(interface)) = (end == host, interface) {
+                ends.push(EndSpec {
+                    stream: index,
+                    writer,
+                    interface: interface.into(),
+                    trace: -1,
+                    stamps: -1,
+                    cpu: 0,
+                });
+            }
+        }
+    }
+    ends
+}

@@ -1,0 +1,42 @@
+//! The fingerprint of this machine, as it goes into a result.
+
+use measure::Machine;
+use scenario::Scenario;
+use serde_json::{Value, json};
+
+use crate::run::RunOptions;
+use crate::topology::Topology;
+
+/// Describes machine, network and way of running.
+pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Topology) -> Machine {
+    let found = rt::machine::Machine::read();
+    let known = |value: &Option<String>| value.clone().map_or(Value::Null, Value::from);
+    let launch = scenario.streams.iter().any(|stream| stream.launch);
+    let pacing = if launch {
+        "own pacing: the thread sleeps until 100 µs before the launch time, then spins to it, then sends \
+         (veth has no launch time); frames leave late by the system call, never early"
+    } else {
+        "none: frames are sent when the publish phase has built them"
+    };
+    let entries = [
+        ("kernel", json!(format!("{} {}", found.kernel_release, found.kernel_version))),
+        ("cpu", known(&found.cpu_model)),
+        ("cpus", json!(found.cpus)),
+        ("clock", known(&found.clocksource)),
+        ("governor", known(&found.governor)),
+        ("virtual_machine", known(&found.hypervisor)),
+        ("preempt_rt", json!(found.preempt_rt)),
+        ("sched_rt_runtime_us", json!(found.sched_rt_runtime_us)),
+        ("memory_bytes", json!(found.memory_bytes)),
+        ("isolated_cpus", known(&found.isolated_cpus)),
+        ("tai_minus_utc_s", json!(rt::clock::tai_minus_utc().0 / 1_000_000_000)),
+        ("qdiscs", json!(topology.found_queues())),
+        ("link", json!("AF_PACKET on veth pairs between network namespaces of one kernel")),
+        ("wire", json!("veth passes a frame on at once: its links have no rate, so no transmission time is measured")),
+        ("pacing", json!(pacing)),
+        ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
+        ("realtime", json!(options.realtime)),
+        ("command", json!(options.command)),
+    ];
+    entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}

@@ -1,0 +1,225 @@
+//! The scenario's network on this machine: a namespace a host, a veth pair a link, a Linux bridge in every bridge.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scenario::{HostId, HostKind, PortId, Queue, Scenario};
+
+use crate::error::LabError;
+
+/// Where `ip netns` keeps its names.
+const NETNS_FOLDER: &str = "/run/netns";
+
+/// Names of what a run makes on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Topology {
+    namespaces: Vec<String>,
+    /// Interface of each port, by [`PortId`]; `None` for links that carry clock synchronisation only.
+    interfaces: Vec<Option<String>>,
+}
+
+impl Topology {
+    /// Names everything; makes nothing.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let namespaces = scenario.hosts.iter().map(|host| format!("db-{}-{}", scenario.name, host.name)).collect();
+        let mut count = vec![0; scenario.hosts.len()];
+        let interfaces = scenario
+            .ports
+            .iter()
+            .map(|port| {
+                if scenario.link(port.link).ptp_only {
+                    return None;
+                }
+                let number = &mut count[port.host.0];
+                *number += 1;
+                Some(format!("eth{}", *number - 1))
+            })
+            .collect();
+        Self { namespaces, interfaces }
+    }
+
+    /// The namespaces, in the order of the scenario's hosts.
+    pub(crate) fn namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
+    /// The namespace of a host.
+    pub(crate) fn namespace(&self, host: HostId) -> &str {
+        &self.namespaces[host.0]
+    }
+
+    /// The file that names the namespace of a host.
+    pub(crate) fn namespace_path(&self, host: HostId) -> PathBuf {
+        Path::new(NETNS_FOLDER).join(self.namespace(host))
+    }
+
+    /// The interface of a port.
+    pub(crate) fn interface(&self, port: PortId) -> Option<&str> {
+        self.interfaces[port.0].as_deref()
+    }
+
+    /// The address of a station for traffic beside the streams: TEST-NET-1, seen inside the namespaces only.
+    pub(crate) fn address(host: HostId) -> String {
+        format!("192.0.2.{}", host.0 + 1)
+    }
+
+    /// The first namespace of these names that exists.
+    pub(crate) fn taken(&self) -> Option<&str> {
+        self.namespaces.iter().map(String::as_str).find(|name| Path::new(NETNS_FOLDER).join(name).exists())
+    }
+
+    /// Makes namespaces, links and bridges, and brings all of them up.
+    ///
+    /// # Errors
+    /// The first command that failed; what was made before it stays for [`remove_namespaces`].
+    pub(crate) fn create(&self, scenario: &Scenario) -> Result<(), LabError> {
+        let mut batch = String::new();
+        for namespace in &self.namespaces {
+            _ = writeln!(batch, "netns add {namespace}");
+        }
+        ip_batch(None, &batch)?;
+        let mut batch = String::new();
+        for link in 0..scenario.links.len() {
+            let [near, far] = [PortId(2 * link), PortId(2 * link + 1)];
+            if let (Some(near_name), Some(far_name)) = (self.interface(near), self.interface(far)) {
+                let near_space = self.namespace(scenario.port(near).host);
+                let far_space = self.namespace(scenario.port(far).host);
+                _ = writeln!(
+                    batch,
+                    "link add {near_name} netns {near_space} type veth peer name {far_name} netns {far_space}"
+                );
+            }
+        }
+        ip_batch(None, &batch)?;
+        for (index, host) in scenario.hosts.iter().enumerate() {
+            let id = HostId(index);
+            ip_batch(Some(self.namespace(id)), &self.host_batch(scenario, id, &host.kind))?;
+        }
+        self.set_queues(scenario)
+    }
+
+    /// What one host sets up inside its namespace.
+    fn host_batch(&self, scenario: &Scenario, host: HostId, kind: &HostKind) -> String {
+        let mut batch = String::from("link set lo up\n");
+        let bridge = matches!(kind, HostKind::Bridge { .. });
+        if bridge {
+            // No spanning tree, no snooping: a multicast frame goes out of every other port at once.
+            batch.push_str("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n");
+            batch.push_str("link set br0 addrgenmode none\nlink set br0 up\n");
+        }
+        let mut first = true;
+        for (port, _) in scenario.ports.iter().enumerate().filter(|(_, port)| port.host == host) {
+            let Some(name) = self.interface(PortId(port)) else { continue };
+            _ = writeln!(batch, "link set {name} addrgenmode none");
+            if bridge {
+                _ = writeln!(batch, "link set {name} master br0");
+            } else if first {
+                let mac = scenario.mac(host).map(|byte| format!("{byte:02x}")).join(":");
+                _ = writeln!(batch, "link set {name} address {mac}");
+                _ = writeln!(batch, "address add {}/24 dev {name}", Self::address(host));
+                first = false;
+            }
+            _ = writeln!(batch, "link set {name} up");
+        }
+        batch
+    }
+
+    /// Installs the disciplines that a run installs itself.
+    fn set_queues(&self, scenario: &Scenario) -> Result<(), LabError> {
+        for (index, port) in scenario.ports.iter().enumerate() {
+            if port.queue == Queue::FqCodel {
+                let Some(name) = self.interface(PortId(index)) else { continue };
+                let namespace = self.namespace(port.host);
+                let mut command = Command::new("tc");
+                command.args(["-n", namespace, "qdisc", "replace", "dev", name, "root", "fq_codel"]);
+                run(&mut command, None).map_err(|error| match error {
+                    LabError::Command { output, .. } if output.contains("unknown") => LabError::Host {
+                        what: format!(
+                            "this kernel has no queue discipline fq_codel, which port {} asks for",
+                            scenario.port_name(PortId(index))
+                        ),
+                        mend: "load it (`modprobe sch_fq_codel`), or take `queue = { root = \"fifo\" }`".into(),
+                    },
+                    other => other,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue discipline that each interface has, as the kernel tells it: `namespace/interface: kind`.
+    pub(crate) fn found_queues(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for namespace in &self.namespaces {
+            let output = Command::new("ip").args(["-n", namespace, "-j", "link", "show"]).output();
+            let links = output.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
+            for link in links.as_ref().and_then(|links| links.as_array()).into_iter().flatten() {
+                if let (Some(name), Some(kind)) = (link["ifname"].as_str(), link["qdisc"].as_str())
+                    && name != "lo"
+                {
+                    found.push(format!("{namespace}/{name}: {kind}"));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Deletes the namespaces that exist, and with them every interface in them.
+pub(crate) fn remove_namespaces(names: &[String]) -> Result<(), LabError> {
+    for name in names.iter().filter(|name| Path::new(NETNS_FOLDER).join(name).exists()) {
+        run(Command::new("ip").args(["netns", "del", name]), None)?;
+    }
+    Ok(())
+}
+
+/// Runs a batch of `ip` commands, inside a namespace if one is named.
+fn ip_batch(namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new("ip");
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    command.args(["-batch", "-"]);
+    run(&mut command, Some(batch))
+}
+
+/// Runs a command of the set-up to its end.
+fn run(command: &mut Command, input: Option<&str>) -> Result<(), LabError> {
+    let line = format!("{command:?}").replace('"', "");
+    let missing = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::NotFound => LabError::Host {
+            what: format!("the program {} is missing", command_name(&line)),
+            mend: "install iproute2 (`apt-get install iproute2`)".into(),
+        },
+        _ => LabError::Io { what: line.clone(), source },
+    };
+    let mut child = command
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(missing)?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        // A command that ends early breaks the pipe; its exit status tells more than the write error.
+        _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(LabError::io(line.clone()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stdout));
+    Err(LabError::Command {
+        line: input.map_or(line.clone(), |batch| format!("{line} <<< {}", batch.trim().replace('\n', "; "))),
+        output: text,
+    })
+}
+
+fn command_name(line: &str) -> &str {
+    line.split(' ').next().unwrap_or(line)
+}
