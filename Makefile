@@ -1,0 +1,42 @@
+# What a newcomer types. The habits themselves are in scripts/ and in 'cargo xtask'; see CONTRIBUTING.md.
+
+# Finds a Rust that is new enough, wherever it was installed.
+RUST := scripts/with-rust.sh
+
+# Tests that need root, network namespaces or other programs may be left out on a machine that lacks them, but not silently as root.
+ifeq ($(shell id -u),0)
+REQUIRE := DOWNBEAT_REQUIRE_ALL=1
+else
+REQUIRE :=
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing to build and run
+	scripts/setup.sh demo
+
+demo: ## build, then check, bound, simulate and run two scenarios: runs/demo/report.html
+	scripts/setup.sh demo
+	$(RUST) scripts/demo.sh
+
+test: ## everything a change must pass
+	scripts/setup.sh test
+	$(REQUIRE) $(RUST) cargo xtask check
+ifeq ($(REQUIRE),)
+	@echo "Not root: tests that need root are left out; 'sudo make test' runs them all." >&2
+endif
+	$(REQUIRE) $(RUST) cargo test --workspace
+
+check: ## form only: fmt, clippy, licences, docs, architecture
+	$(RUST) cargo xtask check
+
+bench: ## what publishing and receiving cost beside a bare socket (root)
+	$(RUST) cargo xtask bench
+
+clean: ## remove what was built and the demo's results
+	$(RUST) cargo clean
+	rm -rf runs/demo
