@@ -1,0 +1,16 @@
+//! The engine of one stream end, made from the scenario.
+
+use measure::{EventKind, Side};
+use pubsub::{Endpoint, LayoutError, Step};
+use scenario::{Scenario, Stream};
+
+/// The engine at one end of `stream`.
+pub(crate) fn endpoint(scenario: &Scenario, stream: &Stream, side: Side) -> Result<Endpoint, LayoutError> {
+    Endpoint::new(stream.endpoint(scenario, side == Side::Writer))
+}
+
+/// The event of an application phase.
+pub(crate) fn application_event(step: &Step) -> EventKind {
+    let Step { cycle, wrote, read, repeated, missed, round_trip_cycles } = *step;
+    EventKind::Application { cycle, wrote, read, repeated, missed, round_trip_cycles }
+}

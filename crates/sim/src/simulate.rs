@@ -1,0 +1,65 @@
+//! From a scenario to its outcome.
+
+use measure::{Collector, Event, Machine, Observations};
+use scenario::{HostKind, Scenario};
+
+use crate::flow::traffic_model;
+use crate::outcome::{Network, Options, SimError};
+use crate::port::QUEUE_FRAMES;
+use crate::world::World;
+
+/// What a simulation gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Rows, losses, counters: joined by the same code as those of a real run.
+    pub observations: Observations,
+    /// What was simulated and how: `machine` of `run.json`.
+    pub machine: Machine,
+    /// Exact figures of the network.
+    pub network: Network,
+}
+
+/// Simulates `scenario` from its base time on.
+///
+/// # Errors
+/// See [`SimError`]: a queue discipline that is not modelled, no cycles, too many.
+pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
+    let mut collector = Collector::new(scenario);
+    let network = trace(scenario, options, &mut |event| collector.push(event))?;
+    Ok(Outcome { observations: collector.finish(scenario), machine: machine(scenario, options), network })
+}
+
+/// Simulates `scenario` and gives every event to `sink` in the order of time, for progress or a trace of one's own.
+///
+/// # Errors
+/// Those of [`simulate`].
+pub fn trace(scenario: &Scenario, options: &Options, sink: &mut dyn FnMut(Event)) -> Result<Network, SimError> {
+    Ok(World::new(scenario, options, sink)?.run())
+}
+
+/// What a simulated run ran on. Nothing of the computer it was computed on.
+fn machine(scenario: &Scenario, options: &Options) -> Machine {
+    let launch = scenario.streams.iter().any(|stream| stream.launch);
+    let bridges = scenario.hosts.iter().any(|host| matches!(host.kind, HostKind::Bridge { .. }));
+    let entries = [
+        ("clock", "virtual, one for all hosts, picoseconds".to_owned()),
+        ("cycles", options.cycles.to_string()),
+        ("seed", options.seed.to_string()),
+        ("host_latency", options.host_latency.to_string()),
+        (
+            "pacing",
+            if launch {
+                "exact launch: in the simulator a frame handed over in time leaves for its queue at its launch time"
+            } else {
+                "none: a frame leaves for its queue when it is handed over"
+            }
+            .to_owned(),
+        ),
+        ("bridges", if bridges { "store and forward, constant latency" } else { "none" }.to_owned()),
+        ("link", "physical frames: preamble and inter-frame gap included".to_owned()),
+        ("cbs_counts", "physical bits (802.1Q)".to_owned()),
+        ("queue_frames", QUEUE_FRAMES.to_string()),
+        ("traffic", traffic_model(&scenario.traffic).to_owned()),
+    ];
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}

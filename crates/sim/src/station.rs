@@ -1,0 +1,232 @@
+//! One end of a stream: the engine, driven at the phases of its host.
+
+use std::collections::VecDeque;
+
+use measure::{Event, EventKind, Phase, Side};
+use pubsub::{Endpoint, Reception};
+use rand_chacha::ChaCha8Rng;
+use scenario::Scenario;
+use units::{Nanos, Picos, Tai};
+
+use crate::engine;
+use crate::frames::{FrameId, Frames};
+use crate::latency::HostLatency;
+use crate::outcome::{Options, SimError};
+use crate::world::random;
+
+/// How far TAI is ahead of UTC, for the timestamps in messages.
+const TAI_MINUS_UTC: Nanos = Nanos(37_000_000_000);
+/// Destination, source, 802.1Q tag and EtherType.
+const HEADER_BYTES: usize = 18;
+
+/// What a phase hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hand {
+    /// No frame.
+    Nothing,
+    /// A frame, to enter the queue of the port at this instant or, if that has passed, at once.
+    Over(FrameId, Picos),
+}
+
+/// One end of a stream. It runs its phases one after the other, as one thread does: a phase that begins late delays
+/// the next, and when the last of a cycle ends after the first of the next cycle was due, cycles are skipped.
+pub(crate) struct StreamEnd {
+    endpoint: Endpoint,
+    stream: u16,
+    side: Side,
+    tag: (u16, u8),
+    /// Index of the flow it sends.
+    flow: u32,
+    base_time: Tai,
+    cycle_span: Picos,
+    /// Launch = next cycle start + this.
+    launch: Option<Picos>,
+    window: Picos,
+    /// Phases in the order of their instants in the cycle.
+    order: [(Picos, Phase); 3],
+    /// The phase that comes next: its cycle and index into `order`.
+    cycle: i64,
+    next: usize,
+    /// Frames are read as they arrive until then; `None` outside the window.
+    open_until: Option<Picos>,
+    /// Frames that wait to be read, with their time of arrival.
+    socket: VecDeque<(FrameId, Picos)>,
+    sends: u32,
+    latency: HostLatency,
+    random: ChaCha8Rng,
+}
+
+impl StreamEnd {
+    /// The writer (`direction` 0) or reader (1) of a stream, before its first cycle.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        options: &Options,
+        index: usize,
+        direction: usize,
+    ) -> Result<Self, SimError> {
+        let stream = &scenario.streams[index];
+        let (host, side) = if direction == 0 { (stream.writer, Side::Writer) } else { (stream.reader, Side::Reader) };
+        let endpoint = engine::endpoint(scenario, stream, side)
+            .map_err(|why| SimError::Layout { stream: stream.name.clone(), why: why.to_string() })?;
+        let phases = scenario.host(host).phases;
+        let at = |fraction: scenario::Fraction| fraction.of(stream.cycle).to_picos();
+        let mut order = [
+            (at(phases.subscribe), Phase::Subscribe),
+            (at(phases.application), Phase::Application),
+            (at(phases.publish), Phase::Publish),
+        ];
+        // Stable: phases at one instant keep this order.
+        order.sort_by_key(|&(at, _)| at);
+        let launch = stream.launch.then(|| stream.offset.to_picos());
+        // The first cycle whose frame departs at or after the start; both ends begin with it.
+        let writer_publish = scenario.host(stream.writer).phases.publish.of(stream.cycle);
+        let departure = if stream.launch { stream.cycle + stream.offset } else { writer_publish };
+        let cycle = -(departure - stream.start).0.div_euclid(stream.cycle.0.max(1));
+        let name = if direction == 0 { "writer" } else { "reader" };
+        Ok(Self {
+            endpoint,
+            stream: index as u16,
+            side,
+            tag: (stream.vid, stream.pcp),
+            flow: (2 * index + direction) as u32,
+            base_time: scenario.base_time,
+            cycle_span: stream.cycle.to_picos(),
+            launch,
+            window: at(phases.window),
+            order,
+            cycle: cycle.max(0),
+            next: 0,
+            open_until: None,
+            socket: VecDeque::new(),
+            sends: 0,
+            latency: options.host_latency,
+            random: random(options.seed, &["stream", &stream.name, name]),
+        })
+    }
+
+    /// The instant on the clock of the trace, rounded down to a nanosecond.
+    pub(crate) fn tai(&self, at: Picos) -> Tai {
+        self.base_time + at.to_nanos_floor()
+    }
+
+    /// An event of this end.
+    pub(crate) fn event(&self, kind: EventKind) -> Event {
+        Event { stream: self.stream, side: self.side, kind }
+    }
+
+    fn due(&self) -> Picos {
+        // Saturating: a start may be beyond any run.
+        Picos(self.cycle_span.0.saturating_mul(self.cycle).saturating_add(self.order[self.next].0.0))
+    }
+
+    /// When the next phase begins; `None` when it would not before `end`.
+    pub(crate) fn plan(&mut self, now: Picos, end: Picos, sink: &mut dyn FnMut(Event)) -> Option<Picos> {
+        if self.next == 0 && self.due() < now {
+            let missed = (now - self.order[0].0 + self.cycle_span - Picos(1)) / self.cycle_span - self.cycle;
+            let skipped = EventKind::Skipped { cycle: self.cycle, cycles: missed as u32 };
+            sink(self.event(skipped));
+            self.cycle += missed;
+        }
+        let due = self.due();
+        if due >= end {
+            return None;
+        }
+        let at = (due + self.latency.sample(&mut self.random).to_picos()).max(now);
+        (at < end).then_some(at)
+    }
+
+    /// Runs the phase that is due.
+    pub(crate) fn phase(&mut self, now: Picos, frames: &mut Frames, sink: &mut dyn FnMut(Event)) -> Hand {
+        let due = self.due();
+        let phase = self.order[self.next].1;
+        let cycle = self.cycle;
+        self.open_until = None;
+        self.emit_phase(cycle, phase, due, now, sink);
+        let mut hand = Hand::Nothing;
+        match phase {
+            Phase::Subscribe => {
+                self.open_until = Some(due + self.window);
+                while let Some((frame, stamp)) = self.socket.pop_front() {
+                    self.read(stamp, now, frame, frames, sink);
+                }
+            }
+            Phase::Application => {
+                let step = self.endpoint.application(cycle);
+                sink(self.event(engine::application_event(&step)));
+            }
+            Phase::Publish => hand = self.publish(now, frames, sink),
+            Phase::Launch => {}
+        }
+        self.next += 1;
+        if self.next == self.order.len() {
+            (self.next, self.cycle) = (0, cycle + 1);
+        }
+        hand
+    }
+
+    fn publish(&mut self, now: Picos, frames: &mut Frames, sink: &mut dyn FnMut(Event)) -> Hand {
+        let at = self.tai(now);
+        let launch = self.launch.map(|offset| self.cycle_span * (self.cycle + 1) + offset);
+        let Some(outgoing) = self.endpoint.publish(at.to_date_time(TAI_MINUS_UTC)) else {
+            return Hand::Nothing;
+        };
+        let handle = self.sends;
+        self.sends = self.sends.wrapping_add(1);
+        let frame = frames.add(self.flow, handle, outgoing.frame);
+        let kind = EventKind::Published {
+            cycle: self.cycle,
+            counter: outgoing.counter,
+            sequence: outgoing.sequence,
+            handle,
+            at,
+            launch: launch.map(|launch| self.base_time + launch.to_nanos_floor()),
+            bytes: outgoing.frame.len() as u32,
+            repeated: outgoing.repeated,
+        };
+        sink(self.event(kind));
+        let Some(launch) = launch else {
+            return Hand::Over(frame, now);
+        };
+        // Handed over in time it leaves exactly then, else late: our pacing sends what it gets.
+        self.emit_phase(self.cycle, Phase::Launch, launch, now.max(launch), sink);
+        Hand::Over(frame, launch)
+    }
+
+    /// A frame's last bit is in.
+    pub(crate) fn arrive(&mut self, now: Picos, frame: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
+        if self.open_until.is_some_and(|until| now <= until) {
+            self.read(now, now, frame, frames, sink);
+        } else {
+            self.socket.push_back((frame, now));
+        }
+    }
+
+    fn read(&mut self, stamp: Picos, now: Picos, id: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
+        let uadp = frames.get(id).bytes.get(HEADER_BYTES..).unwrap_or_default();
+        let (counter, superseded, inconsistent) = match self.endpoint.receive(uadp) {
+            Reception::Message { counter, superseded } => (counter, superseded, false),
+            Reception::Inconsistent { counter } => (counter, None, true),
+            Reception::Foreign(_) => {
+                sink(self.event(EventKind::Foreign { at: self.tai(stamp) }));
+                frames.remove(id);
+                return;
+            }
+        };
+        frames.remove(id);
+        let kind = EventKind::Arrived {
+            cycle: self.cycle,
+            counter,
+            stamp: Some(self.tai(stamp)),
+            decoded: self.tai(now),
+            tag: Some(self.tag),
+            superseded,
+            inconsistent,
+        };
+        sink(self.event(kind));
+    }
+
+    fn emit_phase(&self, cycle: i64, phase: Phase, due: Picos, began: Picos, sink: &mut dyn FnMut(Event)) {
+        let late = (began - due).to_nanos_floor();
+        sink(self.event(EventKind::Phase { cycle, phase, due: self.tai(due), late, took: Nanos::ZERO }));
+    }
+}
