@@ -4,9 +4,17 @@ mod common;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{DOWNBEAT, can_run, children, downbeat, namespaces, run_json, signal, stderr, wait_for};
+
+/// Runs compete for the processors: one at a time, so that medians mean something.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn start(scenario: &Path, out: &Path, more: &[&str]) -> Child {
     Command::new(DOWNBEAT)
@@ -33,6 +41,7 @@ fn frames_cross_real_sockets_and_everything_is_counted() {
     if !can_run("frames_cross_real_sockets") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for (template, name) in [("two-hosts", "t-two"), ("bridged", "t-bridged"), ("line-7", "t-line")] {
         let scenario = common::scenario(folder.path(), template, name);
@@ -68,6 +77,7 @@ fn without_stamps_kernel_times_are_absent_not_zero() {
     if !can_run("without_stamps") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-nostamp");
     let out = folder.path().join("out");
@@ -85,6 +95,7 @@ fn a_paused_host_is_named_as_the_cause() {
     if !can_run("a_paused_host") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-pause");
     let out = folder.path().join("out");
@@ -106,6 +117,7 @@ fn an_end_by_ctrl_c_keeps_what_was_measured() {
     if !can_run("an_end_by_ctrl_c") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-ctrlc");
     let out = folder.path().join("out");
@@ -123,6 +135,7 @@ fn ctrl_c_in_the_first_second_undoes_everything() {
     if !can_run("ctrl_c_in_the_first_second") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "line-7", "t-early");
     for delay_ms in [5, 60, 150, 300] {
@@ -144,6 +157,7 @@ fn a_killed_host_process_ends_the_run_in_words() {
     if !can_run("a_killed_host_process") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for (victim, host) in [(0, "pub"), (1, "loop")] {
         let name = format!("t-kill{victim}");
@@ -167,6 +181,7 @@ fn what_a_killed_run_left_is_undone_by_restore_and_by_the_next_run() {
     if !can_run("what_a_killed_run_left") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-crash");
     for by_restore in [true, false] {
@@ -193,6 +208,7 @@ fn a_namespace_of_somebody_else_is_left_alone() {
     if !can_run("a_namespace_of_somebody_else") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-taken");
     assert!(Command::new("ip").args(["netns", "add", "db-t-taken-pub"]).status().unwrap().success());
@@ -209,6 +225,7 @@ fn without_root_a_run_says_what_it_needs() {
     if !can_run("without_root") {
         return;
     }
+    let _alone = alone();
     // A copy that an ordinary user can reach, whatever the folder of the build allows.
     let folder =
         tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
@@ -231,6 +248,7 @@ fn a_full_disk_is_said_plainly() {
     if !can_run("a_full_disk") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", "t-full");
     let disk = folder.path().join("disk");

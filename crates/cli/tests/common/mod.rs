@@ -1,5 +1,5 @@
 //! What the tests of the command share.
-#![allow(dead_code)] // each test file uses a part of it
+#![allow(dead_code, unreachable_pub)] // each test file uses a part of it
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -28,7 +28,7 @@ pub fn stderr(output: &Output) -> String {
 /// Whether network namespaces can be made here; without, says that the test is skipped, or fails where all tests are
 /// required (`make test` as root sets the variable).
 pub fn can_run(test: &str) -> bool {
-    // SAFETY-free look: root and iproute2 are what a run needs.
+    // Root and iproute2 are what a run needs.
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.starts_with(b"0"));
     let able = root && Command::new("ip").args(["netns", "list"]).output().is_ok_and(|output| output.status.success());
     if !able {
