@@ -71,13 +71,23 @@ pub(crate) enum Ended {
     Receive(i32),
 }
 
+/// Where frames and trace records go and come from.
+pub(crate) struct Doors {
+    /// None for an end that only reads.
+    pub(crate) sender: Option<Sender>,
+    /// None for an end that only writes.
+    pub(crate) receiver: Option<Receiver>,
+    /// The shared ring.
+    pub(crate) trace: Producer,
+    /// Which publication each send was.
+    pub(crate) sends: Arc<Sends>,
+}
+
 /// One end of a stream, its sockets and its trace.
 pub(crate) struct Executive<'a> {
     plan: Plan,
     endpoint: Endpoint,
-    sender: Option<Sender>,
-    receiver: Option<Receiver>,
-    trace: Producer,
+    doors: Doors,
     stop: &'a dyn Fn() -> bool,
     heartbeat: &'a AtomicU64,
     launches: LaunchQueue,
@@ -86,7 +96,6 @@ pub(crate) struct Executive<'a> {
     handle: u32,
     /// Calls of `send` so far.
     sent: u32,
-    sends: Arc<Sends>,
     receive_error: Option<i32>,
 }
 
@@ -95,12 +104,9 @@ impl<'a> Executive<'a> {
     pub(crate) fn new(
         plan: Plan,
         endpoint: Endpoint,
-        sender: Option<Sender>,
-        receiver: Option<Receiver>,
-        trace: Producer,
+        doors: Doors,
         stop: &'a dyn Fn() -> bool,
         heartbeat: &'a AtomicU64,
-        sends: Arc<Sends>,
     ) -> Self {
         // Frames wait from the publish phase to the launch; one more than fit in between.
         let wait = plan.launch.map_or(Nanos::ZERO, |offset| plan.cycle - plan.publish + offset);
@@ -108,16 +114,13 @@ impl<'a> Executive<'a> {
         Self {
             plan,
             endpoint,
-            sender,
-            receiver,
-            trace,
+            doors,
             stop,
             heartbeat,
             launches: LaunchQueue::new(depth),
             window_end: plan.t0,
             handle: 0,
             sent: 0,
-            sends,
             receive_error: None,
         }
     }
@@ -169,7 +172,7 @@ impl<'a> Executive<'a> {
 
     /// Frames that the kernel dropped before this end's socket.
     pub(crate) fn receiver_drops(&self) -> u64 {
-        self.receiver.as_ref().and_then(|receiver| receiver.drops().ok()).unwrap_or(0)
+        self.doors.receiver.as_ref().and_then(|receiver| receiver.drops().ok()).unwrap_or(0)
     }
 
     fn due(&self, cycle: i64, phase: Phase) -> Tai {
@@ -193,14 +196,14 @@ impl<'a> Executive<'a> {
             self.drain(now);
             // Near a launch the thread does not sleep in the socket either.
             let sleep = open_until.min(due - margin) - clock::now();
-            if let Some(receiver) = &self.receiver
+            if let Some(receiver) = &self.doors.receiver
                 && sleep > Nanos::ZERO
             {
                 // An error shows at the next read.
                 _ = receiver.wait(sleep);
             }
         }
-        if self.window_end > Tai(0) && self.window_end <= due && self.receiver.is_some() {
+        if self.window_end > Tai(0) && self.window_end <= due && self.doors.receiver.is_some() {
             // What came in the last moments of the window belongs to it.
             self.drain_to_window_end();
         }
@@ -226,7 +229,7 @@ impl<'a> Executive<'a> {
     }
 
     fn drain(&mut self, now: Tai) {
-        let Some(receiver) = &mut self.receiver else { return };
+        let Some(receiver) = &mut self.doors.receiver else { return };
         let cycle = (now - self.plan.t0).0.div_euclid(self.plan.cycle.0);
         loop {
             let received = match receiver.receive() {
@@ -262,7 +265,7 @@ impl<'a> Executive<'a> {
                 Reception::Inconsistent { counter } => arrived(counter, None, true),
                 Reception::Foreign(_) => EventKind::Foreign { at: decoded },
             };
-            self.trace.push(&Event { stream: self.plan.stream, side: self.plan.side, kind }.pack());
+            self.doors.trace.push(&Event { stream: self.plan.stream, side: self.plan.side, kind }.pack());
         }
     }
 
@@ -283,7 +286,7 @@ impl<'a> Executive<'a> {
         if launch.unwrap_or(at) < self.plan.t0 + self.plan.start {
             return;
         }
-        let Some(sender) = &self.sender else { return };
+        let Some(sender) = &self.doors.sender else { return };
         let Some(outgoing) = self.endpoint.publish(at.to_date_time(self.plan.tai_minus_utc)) else { return };
         let handle = self.handle;
         self.handle = self.handle.wrapping_add(1);
@@ -292,7 +295,7 @@ impl<'a> Executive<'a> {
             None => false,
         };
         let sent = if launch.is_none() {
-            self.sends.note(self.sent, handle);
+            self.doors.sends.note(self.sent, handle);
             self.sent = self.sent.wrapping_add(1);
             sender.send(outgoing.frame).map_err(|error| error.errno())
         } else {
@@ -318,8 +321,8 @@ impl<'a> Executive<'a> {
 
     fn launch(&mut self, due: Tai) {
         let began = clock::now();
-        let (Some(sender), Some((handle, frame))) = (&self.sender, self.launches.first()) else { return };
-        self.sends.note(self.sent, handle);
+        let (Some(sender), Some((handle, frame))) = (&self.doors.sender, self.launches.first()) else { return };
+        self.doors.sends.note(self.sent, handle);
         self.sent = self.sent.wrapping_add(1);
         let sent = sender.send(frame);
         let took = clock::now() - began;
@@ -344,6 +347,6 @@ impl<'a> Executive<'a> {
     }
 
     fn record(&mut self, kind: EventKind) {
-        self.trace.push(&Event { stream: self.plan.stream, side: self.plan.side, kind }.pack());
+        self.doors.trace.push(&Event { stream: self.plan.stream, side: self.plan.side, kind }.pack());
     }
 }

@@ -18,7 +18,7 @@ use scenario::{HostId, Scenario};
 use serde::{Deserialize, Serialize};
 use units::{Nanos, Tai};
 
-use crate::executive::{Ended, Executive, Plan};
+use crate::executive::{Doors, Ended, Executive, Plan};
 use crate::sends::Sends;
 
 /// Shared cells of an end's trace ring.
@@ -236,12 +236,9 @@ impl End {
         let mut executive = Executive::new(
             self.plan,
             self.endpoint,
-            self.sender,
-            self.receiver,
-            self.trace,
+            Doors { sender: self.sender, receiver: self.receiver, trace: self.trace, sends },
             &stop,
             ring.cell(cells::HEARTBEAT),
-            sends,
         );
         let before = rt::alloc::allocations_of_this_thread();
         let ended = if stop() { Ended::Stopped } else { executive.run() };
