@@ -2,7 +2,23 @@
 //! cost is told by the difference. Not for anything else: no tag, no stamps, no explanation of errors.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::ETHERTYPE_UADP;
+use crate::error::LinkError;
+use crate::socket::PacketSocket;
+
+/// A socket that gets the UADP frames of an interface and nothing else about them, with a receive buffer of
+/// `buffer_bytes`: the least there is.
+///
+/// # Errors
+/// As [`Receiver::open`](crate::Receiver::open).
+pub fn receiver(interface: &str, buffer_bytes: usize) -> Result<OwnedFd, LinkError> {
+    let socket = PacketSocket::open(interface)?;
+    socket.set_receive_buffer(buffer_bytes)?;
+    socket.bind(ETHERTYPE_UADP)?;
+    Ok(socket.fd)
+}
 
 /// `send(2)` without flags: hands over one frame, waits for room if need be.
 ///

@@ -26,35 +26,43 @@ pub(crate) struct Control<'a> {
 }
 
 /// The control messages in `bytes`; ends at the first that is cut.
+#[inline]
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Control<'_>> {
     std::iter::from_fn(move || {
-        let length = usize::from_ne_bytes(array(bytes, 0)?);
-        let level = i32_at(bytes, size_of::<usize>())?;
-        let kind = i32_at(bytes, size_of::<usize>() + 4)?;
+        // One check of the length for all three.
+        let header = bytes.first_chunk::<HEADER_BYTES>()?;
+        let length = usize::from_ne_bytes(array(header, 0)?);
+        let level = i32_at(header, size_of::<usize>())?;
+        let kind = i32_at(header, size_of::<usize>() + 4)?;
         let data = bytes.get(HEADER_BYTES..length)?;
         bytes = bytes.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
         Some(Control { level, kind, data })
     })
 }
 
+#[inline]
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
+#[inline]
 fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_ne_bytes(array(bytes, at)?))
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(array(bytes, at)?))
 }
 
+#[inline]
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(array(bytes, at)?))
 }
 
 impl Control<'_> {
     /// The software stamp of `struct scm_timestamping`: nanoseconds of `CLOCK_REALTIME`; none when the kernel had none.
+    #[inline]
     pub(crate) fn software_stamp(&self) -> Option<i64> {
         if (self.level, self.kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
             return None;
@@ -66,17 +74,19 @@ impl Control<'_> {
     }
 
     /// Of `struct tpacket_auxdata`: TPID and tag control information, when there was a tag.
+    #[inline]
     pub(crate) fn stripped_tag(&self) -> Option<(u16, u16)> {
         if (self.level, self.kind) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
             return None;
         }
-        let status = u32_at(self.data, 0)?;
+        let data = self.data.first_chunk::<{ size_of::<libc::tpacket_auxdata>() }>()?;
+        let status = u32_at(data, 0)?;
         if status & libc::TP_STATUS_VLAN_VALID == 0 {
             return None;
         }
         let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        let tpid = if known { u16_at(self.data, 18)? } else { crate::ETHERTYPE_VLAN };
-        Some((tpid, u16_at(self.data, 16)?))
+        let tpid = if known { u16_at(data, 18)? } else { crate::ETHERTYPE_VLAN };
+        Some((tpid, u16_at(data, 16)?))
     }
 
     /// Of `struct sock_extended_err` about a transmit timestamp: the number of the send (`SOF_TIMESTAMPING_OPT_ID`).

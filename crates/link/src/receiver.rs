@@ -49,6 +49,7 @@ pub struct Tag {
 
 impl Tag {
     /// From tag control information (802.1Q-2022 §9.6).
+    #[inline]
     const fn new(tci: u16) -> Self {
         Self { vid: tci & 0x0FFF, pcp: (tci >> 13) as u8, dei: tci & 0x1000 != 0 }
     }
@@ -134,8 +135,7 @@ impl Receiver {
         for control in messages(&self.control.0[..message.control_bytes]) {
             if let Some((ETHERTYPE_VLAN, tci)) = control.stripped_tag() {
                 tag = Some(Tag::new(tci));
-            }
-            if let Some(utc) = control.software_stamp() {
+            } else if let Some(utc) = control.software_stamp() {
                 stamp = Some(Tai(utc) + self.tai_minus_utc);
             }
         }
@@ -191,6 +191,7 @@ fn attach_filter(socket: &PacketSocket, destination: Option<[u8; 6]>) -> Result<
 }
 
 /// A tag that is still in the frame, and what follows the EtherType.
+#[inline]
 fn split(frame: &[u8]) -> (Option<Tag>, &[u8]) {
     if frame.get(12..14) != Some(&ETHERTYPE_VLAN.to_be_bytes()) {
         return (None, frame.get(HEADER_BYTES..).unwrap_or_default());

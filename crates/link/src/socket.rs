@@ -104,6 +104,7 @@ pub(crate) struct Message {
 }
 
 /// One `recvmsg` that does not wait; none when there is nothing.
+#[inline]
 pub(crate) fn receive_message(
     fd: impl AsFd,
     data: &mut [u8],

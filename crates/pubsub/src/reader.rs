@@ -23,10 +23,20 @@ pub struct ReaderLayout {
 /// The constant bytes of a message, in the forms in which they are compared.
 #[derive(Debug, Clone)]
 struct Constants {
-    /// Constant bytes in a row.
+    /// Eight bytes at a time, those that change masked out: for headers, whose constants come in short pieces.
+    words: Vec<Word>,
+    /// Many constant bytes in a row.
     spans: Vec<Range<usize>>,
     /// Single constant bytes at a fixed distance: the Variant bytes of neighbouring fields of one type.
     combs: Vec<Comb>,
+}
+
+/// The bytes `mask` of the word at `offset`.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    offset: usize,
+    expected: u64,
+    mask: u64,
 }
 
 /// `count` bytes of the same value, `stride` apart.
@@ -157,11 +167,13 @@ impl ReaderLayout {
 }
 
 impl Constants {
-    /// The bytes of `ranges`: as combs where there are enough alike at one distance, else as spans.
+    /// The bytes of `ranges`, ascending: as combs where there are enough alike at one distance, as spans where there are
+    /// many in a row, else as words.
     fn new(bytes: &[u8], ranges: &[Range<usize>]) -> Self {
         const WORTH_A_COMB: usize = 3;
+        const WORTH_A_SPAN: usize = 64;
         let single = |range: &Range<usize>| (range.len() == 1).then(|| bytes.get(range.start).copied()).flatten();
-        let (mut spans, mut combs) = (Vec::new(), Vec::new());
+        let (mut short, mut spans, mut combs) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = ranges;
         while let [range, tail @ ..] = rest {
             rest = tail;
@@ -178,15 +190,50 @@ impl Constants {
                     continue;
                 }
             }
-            spans.push(range.clone());
+            if range.len() >= WORTH_A_SPAN || bytes.len() < Word::BYTES {
+                spans.push(range.clone());
+            } else {
+                short.push(range.clone());
+            }
         }
-        Constants { spans, combs }
+        Constants { words: Word::cover(bytes, &short), spans, combs }
     }
 
     #[inline]
     fn match_bytes(&self, message: &[u8], expected: &[u8]) -> bool {
-        self.spans.iter().all(|span| message.get(span.clone()) == expected.get(span.clone()))
+        self.words.iter().fold(0, |difference, word| difference | word.difference(message)) == 0
+            && self.spans.iter().all(|span| message.get(span.clone()) == expected.get(span.clone()))
             && self.combs.iter().all(|comb| comb.matches(message))
+    }
+}
+
+impl Word {
+    const BYTES: usize = 8;
+
+    /// The words that cover `ranges`, which are ascending, of at least [`Self::BYTES`] bytes.
+    fn cover(bytes: &[u8], ranges: &[Range<usize>]) -> Vec<Self> {
+        let last = bytes.len().saturating_sub(Self::BYTES);
+        let mut words: Vec<Self> = Vec::new();
+        let mut covered = 0;
+        for at in ranges.iter().cloned().flatten() {
+            if at >= covered {
+                let offset = at.min(last);
+                words.push(Self { offset, expected: 0, mask: 0 });
+                covered = offset + Self::BYTES;
+            }
+            if let (Some(word), Some(&byte)) = (words.last_mut(), bytes.get(at)) {
+                let bit = 8 * (at - word.offset);
+                word.expected |= u64::from(byte) << bit;
+                word.mask |= 0xFF << bit;
+            }
+        }
+        words
+    }
+
+    /// 0 when the bytes are as expected.
+    #[inline]
+    fn difference(&self, message: &[u8]) -> u64 {
+        array_at(message, self.offset).map_or(u64::MAX, |bytes| (u64::from_le_bytes(bytes) ^ self.expected) & self.mask)
     }
 }
 

@@ -1,0 +1,343 @@
+//! The results, for people and for machines.
+
+use std::fmt::Write as _;
+
+use rt::machine::Machine;
+use serde_json::{Value, json};
+
+use super::rounds::{Amount, BATCH, Failure, Measured, WARM_UP};
+use super::statistics::{Median, Spread, differences, ratios};
+use super::{GOAL, hand, streams};
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Publish,
+    Receive,
+    Codec,
+}
+
+impl Side {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Receive => "receive",
+            Self::Codec => "codec",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Publish => "Publish: from the counter to the frame in the kernel's hands",
+            Self::Receive => "Receive: from the frame in the socket to the counter in the application",
+            Self::Codec => "Codec: no socket",
+        }
+    }
+}
+
+/// One table.
+#[derive(Debug)]
+pub(super) struct Part {
+    side: Side,
+    fields: u16,
+    frame_bytes: usize,
+    rows: Vec<Measured>,
+}
+
+impl Part {
+    pub(super) fn new(side: Side, fields: u16, rows: Vec<Measured>) -> Result<Self, Failure> {
+        Ok(Self { side, fields, frame_bytes: streams::frame(fields)?.len(), rows })
+    }
+
+    fn blocks(&self, key: &str) -> Option<&[f64]> {
+        self.rows.iter().find(|row| row.key == key).map(|row| row.blocks.as_slice())
+    }
+
+    /// How a row compares with another one, block by block.
+    fn ratio(&self, row: &Measured, to: &str) -> Option<Median> {
+        let other = self.blocks(to).filter(|_| row.key != to)?;
+        Some(Median::of(&ratios(&row.blocks, other)))
+    }
+
+    /// The bare call, where there is one.
+    fn to_bare(&self, row: &Measured) -> Option<Median> {
+        self.ratio(row, "bare")
+    }
+
+    /// The hand-written loop that does the same.
+    fn to_hand(&self, row: &Measured) -> Option<Median> {
+        let to = match (self.side, row.key) {
+            (Side::Codec, "ours_build") => "hand_build",
+            (Side::Codec, "ours_take_apart") => "hand_take_apart",
+            (Side::Codec, _) | (_, "bare" | "recvmsg") => return None,
+            _ => "hand",
+        };
+        self.ratio(row, to)
+    }
+
+    /// What a step adds, in nanoseconds a frame: from one row to the next.
+    fn steps(&self) -> Vec<(&'static str, &'static str, Median)> {
+        let steps: &[_] = match self.side {
+            Side::Publish => &[
+                ("ours_over_bare", "ours over the bare call", "bare", "ours"),
+                ("ours_over_hand", "ours over hand-written", "hand", "ours"),
+                ("record", "tracing: clock and record", "ours", "ours_record"),
+                ("stamps", "tracing: kernel stamps", "ours_record", "ours_traced"),
+                ("tracing", "tracing: both", "ours", "ours_traced"),
+            ],
+            Side::Receive => &[
+                ("tag", "the kernel's part for telling the tag", "bare", "recvmsg"),
+                ("ours_over_bare", "ours over the bare call", "bare", "ours"),
+                ("ours_over_hand", "ours over hand-written", "hand", "ours"),
+                ("record", "tracing: clock and record", "ours", "ours_record"),
+                ("stamps", "tracing: kernel stamps", "ours_record", "ours_traced"),
+                ("tracing", "tracing: both", "ours", "ours_traced"),
+            ],
+            Side::Codec => &[],
+        };
+        let step = |&(key, name, from, to): &(&'static str, &'static str, &str, &str)| {
+            Some((key, name, Median::of(&differences(self.blocks(to)?, self.blocks(from)?))))
+        };
+        steps.iter().filter_map(step).collect()
+    }
+
+    fn text(&self) -> String {
+        let message_bytes = self.frame_bytes - hand::TAGGED_HEADER_BYTES;
+        let mut text =
+            format!("\n{} fields, message {message_bytes} bytes, frame {} bytes\n", self.fields, self.frame_bytes);
+        _ = writeln!(
+            text,
+            "  {:<31} {:>9}  {:<17}  {:<21}  × hand-written (95 %)",
+            "",
+            "ns/frame",
+            "quartiles",
+            if self.side == Side::Codec { "" } else { "× bare (95 %)" },
+        );
+        for row in &self.rows {
+            let spread = Spread::of(&row.blocks);
+            let quartiles = format!("{:.1}…{:.1}", spread.quarter, spread.three_quarters);
+            let line = format!(
+                "  {:<31} {:>9.1}  {quartiles:<17}  {:<21}  {}",
+                row.name,
+                spread.median,
+                shown_ratio(self.to_bare(row)),
+                shown_ratio(self.to_hand(row)),
+            );
+            _ = writeln!(text, "{}", line.trim_end());
+        }
+        for (_, name, cost) in self.steps() {
+            _ = writeln!(text, "    {name:<38} {:>+8.1} ns ({:+.1}…{:+.1})", cost.value, cost.low, cost.high);
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "key": row.key,
+                    "ns_per_frame": Spread::of(&row.blocks).json(),
+                    "to_bare": self.to_bare(row).map(Median::json),
+                    "to_hand_written": self.to_hand(row).map(Median::json),
+                })
+            })
+            .collect();
+        let steps: serde_json::Map<_, _> =
+            self.steps().into_iter().map(|(key, _, cost)| (key.to_owned(), cost.json())).collect();
+        json!({
+            "side": self.side.key(), "fields": self.fields, "frame_bytes": self.frame_bytes,
+            "rows": rows, "steps_ns": steps,
+        })
+    }
+}
+
+fn shown_ratio(ratio: Option<Median>) -> String {
+    ratio.map_or_else(String::new, |Median { value, low, high }| format!("{value:.3} ({low:.3}…{high:.3})"))
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) machine: Machine,
+    /// What the measuring thread was granted, one line each.
+    pub(super) thread: Vec<String>,
+    /// Load of the machine before and after.
+    pub(super) load: [Option<f64>; 2],
+    pub(super) amount: Amount,
+    pub(super) parts: Vec<Part>,
+}
+
+/// What is said about the goal for one table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Found {
+    side: Side,
+    fields: u16,
+    ratio: Median,
+    /// To the call that also tells the tag; for receiving.
+    to_recvmsg: Option<Median>,
+}
+
+impl Found {
+    fn word(self) -> &'static str {
+        match self.ratio {
+            Median { high, .. } if high <= GOAL => "met",
+            Median { low, .. } if low > GOAL => "not met",
+            _ => "undecided",
+        }
+    }
+}
+
+impl Report {
+    fn found(&self) -> Vec<Found> {
+        let found = |part: &Part| {
+            let ours = part.rows.iter().find(|row| row.key == "ours")?;
+            let (ratio, to_recvmsg) = (part.to_bare(ours)?, part.ratio(ours, "recvmsg"));
+            Some(Found { side: part.side, fields: part.fields, ratio, to_recvmsg })
+        };
+        self.parts.iter().filter_map(found).collect()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = self.head();
+        let mut side = None;
+        for part in &self.parts {
+            if side.replace(part.side) != Some(part.side) {
+                let title = part.side.title();
+                _ = writeln!(text, "\n{title}\n{}", "─".repeat(title.chars().count()));
+            }
+            text += &part.text();
+        }
+        _ = writeln!(text, "\nGoal: ours, not traced, within {GOAL} × the bare system call. Found:");
+        for found in self.found() {
+            let (side, fields, ratio) = (found.side.key(), found.fields, shown_ratio(Some(found.ratio)));
+            _ = write!(text, "  {side}, {fields:>3} fields: {ratio:<21} {}", found.word());
+            if found.to_recvmsg.is_some() {
+                _ = write!(text, "; × bare recvmsg, with the tag: {}", shown_ratio(found.to_recvmsg));
+            }
+            text.push('\n');
+        }
+        text + &self.caveats()
+    }
+
+    fn head(&self) -> String {
+        let Machine { kernel_release, cpu_model, cpus, .. } = &self.machine;
+        let mut text = format!(
+            "{}, {cpus} processors, Linux {kernel_release}, {}\n",
+            cpu_model.as_deref().unwrap_or("unknown processor"),
+            self.machine.hypervisor.as_ref().map_or_else(
+                || "no virtual machine".to_owned(),
+                |hypervisor| format!("virtual machine (hypervisor {hypervisor})")
+            ),
+        );
+        let Amount { blocks, batches } = self.amount;
+        let frames = batches * BATCH as usize;
+        _ = writeln!(text, "{}", self.thread.join(", "));
+        _ = writeln!(text, "Load of the machine {} before, {} after.", shown(self.load[0]), shown(self.load[1]));
+        _ = writeln!(
+            text,
+            "{blocks} blocks a row, {frames} frames a block in batches of {BATCH} ({WARM_UP} more before each, not timed). \
+             Rows take turns\nbatch by batch. A block is the median of its batches; shown are medians of the blocks. \
+             Ratios and\ndifferences are formed within blocks; in parentheses 95 % intervals of their medians."
+        );
+        text
+    }
+
+    fn caveats(&self) -> String {
+        let mut text = "\n\
+How to read it: a send on a veth pair includes the receiving side's softirq, up to where the frame is thrown away.
+Receiving: bare recv does not learn the frame's tag, ours does, with recvmsg. The hand-written loops check the constant
+bytes and copy values; ours also checks that all values are equal and keeps sequence, loss and age, but keeps one value.
+Intervals tell the scatter within this run; another start or build can move a ratio by 0.01 or so beyond them.
+"
+        .to_owned();
+        if self.machine.hypervisor.is_some() {
+            _ = writeln!(
+                text,
+                "This is a virtual machine: its neighbours and its host take time that cannot be seen from inside. Ratios \
+                 within\nblocks suffer less from that than nanoseconds do. A claim about hardware needs hardware."
+            );
+        }
+        let busiest = self.load.iter().flatten().copied().fold(0.0, f64::max);
+        if busiest > 0.5 * self.machine.cpus as f64 {
+            _ = writeln!(
+                text,
+                "The machine was not quiet (load {busiest:.1} on {} processors): take these figures as a trial only.",
+                self.machine.cpus
+            );
+        }
+        if self.amount.blocks < 20 {
+            _ = writeln!(text, "Fewer than 20 blocks: intervals are wide; below 6 they are the whole range.");
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let goal: Vec<_> = self
+            .found()
+            .into_iter()
+            .map(|found| {
+                json!({
+                    "side": found.side.key(), "fields": found.fields, "to_bare": found.ratio.json(),
+                    "to_recvmsg": found.to_recvmsg.map(Median::json), "verdict": found.word(),
+                })
+            })
+            .collect();
+        json!({
+            "format": "downbeat/bench-publish/1",
+            "machine": {
+                "cpu_model": self.machine.cpu_model, "cpus": self.machine.cpus, "kernel": self.machine.kernel_release,
+                "hypervisor": self.machine.hypervisor, "load": self.load, "thread": self.thread,
+            },
+            "blocks": self.amount.blocks,
+            "frames_per_block": self.amount.batches * BATCH as usize,
+            "goal": { "to_bare_at_most": GOAL, "found": goal },
+            "parts": self.parts.iter().map(Part::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn shown(load: Option<f64>) -> String {
+    load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.1}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &'static str, blocks: &[f64]) -> Measured {
+        Measured { key, name: key, blocks: blocks.to_vec() }
+    }
+
+    fn report(ours: f64) -> Report {
+        let rows = vec![
+            row("bare", &[1000.0; 20]),
+            row("hand", &[1010.0; 20]),
+            row("ours", &[ours; 20]),
+            row("ours_record", &[ours + 40.0; 20]),
+            row("ours_traced", &[ours + 540.0; 20]),
+        ];
+        let parts = vec![Part::new(Side::Publish, 8, rows).unwrap()];
+        let amount = Amount { blocks: 20, batches: 16 };
+        Report { machine: Machine::default(), thread: Vec::new(), load: [None; 2], amount, parts }
+    }
+
+    #[test]
+    fn the_table_says_what_was_found() {
+        let text = report(1020.0).text();
+        assert!(text.contains("8 fields, message 104 bytes, frame 122 bytes"), "{text}");
+        assert!(text.contains("1.020 (1.020…1.020)    1.010 (1.010…1.010)"), "{text}");
+        assert!(text.contains("tracing: kernel stamps                   +500.0 ns"), "{text}");
+        assert!(text.contains("publish,   8 fields: 1.020 (1.020…1.020)   met"), "{text}");
+        assert!(report(1060.0).text().contains("1.060 (1.060…1.060)   not met"));
+    }
+
+    #[test]
+    fn the_json_form_says_the_same() {
+        let json = report(1060.0).json();
+        assert_eq!(json["goal"]["found"][0]["verdict"], "not met");
+        assert_eq!(json["parts"][0]["rows"][2]["to_bare"]["median"], 1.06);
+        assert_eq!(json["parts"][0]["steps_ns"]["record"]["median"], 40.0);
+    }
+}
