@@ -164,7 +164,10 @@ fn tell_incidents(run: &RunFile) {
         return;
     }
     println!("incidents:");
-    for incident in run.incidents.iter().take(INCIDENTS_SHOWN) {
+    // The gravest first; the order of time is in run.json.
+    let mut incidents: Vec<_> = run.incidents.iter().collect();
+    incidents.sort_by_key(|incident| std::cmp::Reverse(incident.frames));
+    for incident in incidents.into_iter().take(INCIDENTS_SHOWN) {
         println!("  {}: {} ({} frames)", incident.kind, incident.cause, incident.frames);
     }
     let left_out: u64 = run.incidents_left_out.values().sum();

@@ -127,7 +127,7 @@ fn amount_words(amount: Amount, unit: &str) -> String {
     match (amount, unit) {
         (Amount::Whole(ns), "ns") => words::exact(ns),
         (Amount::Whole(count), _) => format!("{count} {unit}"),
-        (Amount::Share(share), _) => format!("{share:e}"),
+        (Amount::Share(share), _) => words::percent(share),
     }
 }
 

@@ -19,9 +19,18 @@ pub(crate) fn span(ns: i64) -> String {
     }
 }
 
-/// A span to the nanosecond, for figures next to a limit: "100.2µs" rounded would hide a miss.
+/// A span to the nanosecond, for figures next to a limit: "100.2 µs" rounded would hide a miss.
 pub(crate) fn exact(ns: i64) -> String {
-    Nanos(ns).to_string()
+    let text = Nanos(ns).to_string();
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    format!("{} {}", &text[..unit], text[unit..].replace("us", "µs"))
+}
+
+/// A share as a percentage with as many places as it takes, six at most: "0.3905 %", "0.001 %".
+pub(crate) fn percent(share: f64) -> String {
+    let text = format!("{:.6}", share * 100.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} %")
 }
 
 /// "1 frame", "2 frames".
@@ -50,6 +59,9 @@ mod tests {
         ] {
             assert_eq!(span(ns), text);
         }
+        assert_eq!(exact(2_478_234), "2.478234 ms");
+        assert_eq!(exact(100_200), "100.2 µs");
+        assert_eq!([0.0, 1e-5, 0.01, 0.003_905].map(percent), ["0 %", "0.001 %", "1 %", "0.3905 %"]);
         assert_eq!(number(1, "frame"), "1 frame");
         assert_eq!(number(2, "frame"), "2 frames");
         assert_eq!(cycles(3, 3), "cycle 3");

@@ -36,7 +36,7 @@ fn an_undisturbed_exchange() {
     assert!(run.incidents.is_empty(), "{:?}", run.incidents);
     let met: Vec<_> = run.verdict.items.iter().map(|item| item.met).collect();
     assert_eq!((run.verdict.met, met), (false, vec![true, false, true, true]));
-    assert!(run.verdict.items[1].why.contains("above the limit of 999ns"), "{}", run.verdict.items[1].why);
+    assert!(run.verdict.items[1].why.contains("above the limit of 999 ns"), "{}", run.verdict.items[1].why);
 }
 
 #[test]

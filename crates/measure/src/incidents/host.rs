@@ -36,6 +36,8 @@ pub(super) fn late(scenario: &Scenario, rows: &mut [FrameRow], logs: &[StreamLog
                 mark(&mut stops, &mut rows[range], &typical[number]);
             }
         }
+        // A late phase that made no frame late is an outlier of the host, counted there, and no incident.
+        stops.retain(|stop| stop.frames > 0 || stop.skipped > 0);
         incidents.extend(stops.into_iter().map(|stop| incident(&scenario.host(host).name, &stop)));
     }
     incidents

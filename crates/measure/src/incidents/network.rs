@@ -151,41 +151,32 @@ pub(super) fn broken(seen: &Seen<'_>) -> Vec<Incident> {
 }
 
 /// Counters that come back later by whole cycles and stay so.
+///
+/// Usual is the least number of cycles that ever held for [`STANDING_CYCLES`] readings in a row: a single reading that
+/// came sooner, because a host was late, does not set it.
 pub(super) fn backlog(seen: &Seen<'_>) -> Vec<Incident> {
     let side = usize::from(!seen.stream.echo);
     let samples = &seen.log.ends[side].round_trips;
-    let mut incidents: Vec<Incident> = Vec::new();
-    let mut level = None;
-    let mut index = 0;
-    while let Some(window) = samples.get(index..index + STANDING_CYCLES) {
-        let low = window.iter().map(|&(_, elapsed)| elapsed).min().unwrap_or(0);
-        let steady = window.iter().all(|&(_, elapsed)| elapsed <= low.saturating_add(1));
-        let Some(usual) = level else {
-            level = steady.then_some(low);
-            index += 1;
-            continue;
-        };
-        if steady && low > usual {
-            let cycle = samples[index].0;
-            let stays = samples[index..].iter().take_while(|&&(_, elapsed)| elapsed > usual).count();
-            let last = samples[index + stays - 1].0;
-            let at = seen.cycle_start(side, cycle);
+    let held = samples.chunk_by(|a, b| a.1 == b.1).filter(|run| run.len() >= STANDING_CYCLES);
+    let Some(usual) = held.map(|run| run[0].1).min() else { return Vec::new() };
+    samples
+        .chunk_by(|a, b| (a.1 > usual) == (b.1 > usual))
+        .filter(|run| run[0].1 > usual && run.len() >= STANDING_CYCLES)
+        .map(|run| {
+            let (first, last) = (run[0].0, run[run.len() - 1].0);
+            let low = run.iter().map(|&(_, elapsed)| elapsed).min().unwrap_or(usual);
+            let at = seen.cycle_start(side, first);
             let cause = format!(
-                "stream {}: from cycle {cycle} on counters come back after {low} instead of {usual} cycles, to cycle \
+                "stream {}: from cycle {first} on counters come back after {low} instead of {usual} cycles, to cycle \
                  {last}: a queue of {} on the way does not drain",
                 seen.stream.name,
                 words::number(low - usual, "message")
             );
-            let mut incident = seen.incident(kinds::STANDING_BACKLOG, at, cause, stays as u64);
+            let mut incident = seen.incident(kinds::STANDING_BACKLOG, at, cause, run.len() as u64);
             incident.lasted_ns = Some(seen.cycle_start(side, last).saturating_sub(at));
-            incidents.push(incident);
-        }
-        if steady {
-            level = Some(low);
-        }
-        index += 1;
-    }
-    incidents
+            incident
+        })
+        .collect()
 }
 
 /// Ends that left no trace or stopped early.
