@@ -40,3 +40,11 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Top
     ];
     entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }
+
+/// Frames that the kernel has dropped since boot because a processor's backlog was full (second column of
+/// `/proc/net/softnet_stat`); every frame on a veth waits in it.
+pub(crate) fn backlog_drops() -> u64 {
+    let table = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    let dropped = |line: &str| line.split_whitespace().nth(1).and_then(|word| u64::from_str_radix(word, 16).ok());
+    table.lines().filter_map(dropped).sum()
+}

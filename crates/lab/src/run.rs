@@ -127,6 +127,7 @@ fn measured(
     topology.create(scenario)?;
     let mut machine = machine::describe(scenario, options, topology);
     let mut hosts = Hosts::start(scenario, options, topology, journal)?;
+    let dropped_before = machine::backlog_drops();
     let generators = Generators::start(scenario, topology, journal)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
@@ -170,6 +171,14 @@ fn measured(
     }
     hosts.drain(|event: Event| collector.push(event));
     hosts.finish(&mut machine, &mut notes);
+    let dropped = machine::backlog_drops().saturating_sub(dropped_before);
+    machine.insert("backlog_drops".into(), json!(dropped));
+    if dropped > 0 {
+        notes.push(format!(
+            "the kernel dropped {dropped} frames, of streams or other traffic, because a processor's backlog was full \
+             (net.core.netdev_max_backlog): this machine cannot carry the scenario's traffic"
+        ));
+    }
     if !scenario.traffic.is_empty() {
         machine.insert("traffic".into(), json!(generators.finish()));
     }

@@ -7,6 +7,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::SchemaDescriptor;
 
 use super::*;
 use crate::FrameRow;
@@ -14,9 +15,9 @@ use crate::FrameRow;
 const NAMES: [&str; 2] = ["flow1", "flow2"];
 
 fn row(number: usize) -> FrameRow {
-    let some = number % 3 != 0;
+    let some = !number.is_multiple_of(3);
     FrameRow {
-        stream: u16::from(number % 2 == 0),
+        stream: u16::from(number.is_multiple_of(2)),
         cycle: number as i64 - 5,
         counter: u64::MAX - number as u64,
         sequence: some.then_some(u32::MAX),
@@ -49,11 +50,12 @@ fn foreign(schema: &str, nulls: &[&str]) -> File {
     let format = KeyValue::new(FORMAT_KEY.to_owned(), FRAMES_FORMAT.to_owned());
     let properties = Arc::new(WriterProperties::builder().set_key_value_metadata(Some(vec![format])).build());
     let schema = Arc::new(parse_message_type(schema).unwrap());
+    let descriptions = SchemaDescriptor::new(Arc::clone(&schema));
     let file = tempfile::tempfile().unwrap();
     let mut writer = SerializedFileWriter::new(&file, schema, properties).unwrap();
     let mut group = writer.next_row_group().unwrap();
-    while let Some(mut column) = group.next_column().unwrap() {
-        let description = Arc::clone(column.untyped().get_descriptor());
+    for description in descriptions.columns() {
+        let mut column = group.next_column().unwrap().unwrap();
         let null = nulls.contains(&description.name());
         let count = if null { 1 } else { 2 };
         let levels =

@@ -21,26 +21,20 @@ struct Stop {
 
 /// Finds the stops of every host and marks the rows that were under way meanwhile.
 pub(super) fn late(scenario: &Scenario, rows: &mut [FrameRow], logs: &[StreamLog]) -> Vec<Incident> {
-    let mut incidents = Vec::new();
-    let typical: Vec<_> = (0..logs.len())
-        .map(|number| Typical::of(&rows[rows_of(rows, number)], scenario.streams[number].cycle.0))
-        .collect();
-    for host in (0..scenario.hosts.len()).map(HostId) {
-        let mut stops = stops(scenario, logs, host);
-        if stops.is_empty() {
-            continue;
-        }
-        for (number, stream) in scenario.streams.iter().enumerate() {
-            if stream.writer == host || stream.reader == host {
-                let range = rows_of(rows, number);
-                mark(&mut stops, &mut rows[range], &typical[number]);
-            }
-        }
-        // A late phase that made no frame late is an outlier of the host, counted there, and no incident.
-        stops.retain(|stop| stop.frames > 0 || stop.skipped > 0);
-        incidents.extend(stops.into_iter().map(|stop| incident(&scenario.host(host).name, &stop)));
+    let hosts = (0..scenario.hosts.len()).map(HostId);
+    let mut stops: Vec<Vec<Stop>> = hosts.map(|host| stops(scenario, logs, host)).collect();
+    if stops.iter().all(Vec::is_empty) {
+        return Vec::new();
     }
-    incidents
+    for (number, stream) in scenario.streams.iter().enumerate() {
+        let range = rows_of(rows, number);
+        let typical = Typical::of(&rows[range.clone()], stream.cycle.0);
+        mark(&mut stops, [stream.writer, stream.reader], &mut rows[range], &typical);
+    }
+    // A late phase that made no frame late is an outlier of the host, counted there, and no incident.
+    let grave = |stop: &&Stop| stop.frames > 0 || stop.skipped > 0;
+    let named = scenario.hosts.iter().zip(&stops);
+    named.flat_map(|(host, stops)| stops.iter().filter(grave).map(|stop| incident(&host.name, stop))).collect()
 }
 
 /// Stops of a host over all its streams, merged and in order.
@@ -143,14 +137,26 @@ fn phase(row: &FrameRow, cycle: i64) -> Option<i64> {
     row.at(1)?.checked_sub(row.cycle.checked_mul(cycle)?)
 }
 
-/// Marks the rows under way during a stop and counts those that it made late or lost.
-fn mark(stops: &mut [Stop], rows: &mut [FrameRow], typical: &Typical) {
+/// Marks the rows under way during a stop of either host. One that came late or never counts for the stop that held it
+/// up longest.
+fn mark(stops: &mut [Vec<Stop>], hosts: [HostId; 2], rows: &mut [FrameRow], typical: &Typical) {
     for row in rows {
         let Some((begin, end)) = typical.life(row) else { continue };
-        let first = stops.partition_point(|stop| stop.end < begin);
-        let Some(stop) = stops.get_mut(first).filter(|stop| stop.begin <= end) else { continue };
-        row.flags |= flags::HOST_OUTLIER;
-        stop.frames += u64::from(row.has(flags::LOST) || typical.is_late(row));
+        let mut longest: Option<(i64, HostId, usize)> = None;
+        for host in hosts {
+            let own = &stops[host.0];
+            let first = own.partition_point(|stop| stop.end < begin);
+            for (index, stop) in own.iter().enumerate().skip(first).take_while(|(_, stop)| stop.begin <= end) {
+                let overlap = stop.end.min(end).saturating_sub(stop.begin.max(begin));
+                if longest.is_none_or(|(most, ..)| overlap > most) {
+                    longest = Some((overlap, host, index));
+                }
+            }
+        }
+        if let Some((_, host, index)) = longest {
+            row.flags |= flags::HOST_OUTLIER;
+            stops[host.0][index].frames += u64::from(row.has(flags::LOST) || typical.is_late(row));
+        }
     }
 }
 
