@@ -61,6 +61,8 @@ step "apt-get install make git; make $target"
 # shellcheck disable=SC2016 # $1 is for the inner shell
 inside='
     set -e
+    # `ip netns` changes how the root is mounted, so the root must be a mount.
+    mount --rbind "$1" "$1"
     mount -t proc proc "$1/proc"
     mount -t sysfs sysfs "$1/sys"
     mount --rbind /dev "$1/dev"

@@ -4,10 +4,14 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use scenario::{HostId, HostKind, PortId, Queue, Scenario};
 
 use crate::error::LabError;
+
+/// How long a bridge may take to forward: linkwatch of the kernel gathers news for a second.
+const FORWARDING_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where `ip netns` keeps its names.
 const NETNS_FOLDER: &str = "/run/netns";
@@ -97,7 +101,34 @@ impl Topology {
             let id = HostId(index);
             ip_batch(Some(self.namespace(id)), &self.host_batch(scenario, id, &host.kind))?;
         }
-        self.set_queues(scenario)
+        self.set_queues(scenario)?;
+        let mut bridges =
+            (0..scenario.hosts.len()).map(HostId).filter(|id| scenario.host(*id).kind != HostKind::Station);
+        bridges.try_for_each(|id| self.wait_until_forwarding(id))
+    }
+
+    /// Waits until every port of a bridge forwards. The kernel tells a bridge of a new carrier up to a second late, and
+    /// until then the bridge drops without a word what the port receives.
+    fn wait_until_forwarding(&self, bridge: HostId) -> Result<(), LabError> {
+        let namespace = self.namespace(bridge);
+        let deadline = Instant::now() + FORWARDING_WITHIN;
+        loop {
+            let links = links_of(namespace);
+            let mut ports = links.iter().filter(|link| link["master"].is_string());
+            let forwards = |link: &serde_json::Value| {
+                link["operstate"] == "UP" && link["linkinfo"]["info_slave_data"]["state"] == "forwarding"
+            };
+            if !links.is_empty() && ports.all(forwards) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(LabError::Command {
+                    line: format!("ip -n {namespace} -d link show"),
+                    output: format!("a port of the bridge does not forward after {FORWARDING_WITHIN:?}"),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What one host sets up inside its namespace.
@@ -153,9 +184,7 @@ impl Topology {
     pub(crate) fn found_queues(&self) -> Vec<String> {
         let mut found = Vec::new();
         for namespace in &self.namespaces {
-            let output = Command::new("ip").args(["-n", namespace, "-j", "link", "show"]).output();
-            let links = output.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
-            for link in links.as_ref().and_then(|links| links.as_array()).into_iter().flatten() {
+            for link in links_of(namespace) {
                 if let (Some(name), Some(kind)) = (link["ifname"].as_str(), link["qdisc"].as_str())
                     && name != "lo"
                 {
@@ -165,6 +194,12 @@ impl Topology {
         }
         found
     }
+}
+
+/// The interfaces of a namespace as `ip` describes them; none when it cannot.
+fn links_of(namespace: &str) -> Vec<serde_json::Value> {
+    let output = Command::new("ip").args(["-n", namespace, "-j", "-d", "link", "show"]).output();
+    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }
 
 /// Deletes the namespaces that exist, and with them every interface in them.

@@ -55,4 +55,3 @@ pub use rows::{FrameRow, flags};
 pub use store::{ResultsError, read_run, run_folder, write_run};
 pub use summary::{fingerprint, summarise};
 pub use trace::{Event, EventKind, Phase, Record, Side};
-pub use verdict::judge;

@@ -23,7 +23,7 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
         rest = others;
         streams.push(stream_result(stream, rows, seen, mechanism.clone()));
     }
-    let verdict = judge(&scenario.requirement, &streams);
+    let verdict = judge(scenario, &streams);
     RunFile {
         format: RUN_FORMAT.to_owned(),
         kind,

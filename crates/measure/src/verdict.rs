@@ -1,16 +1,32 @@
 //! The requirement against what was found: maxima, never means.
 
-use scenario::{Limit, LimitValue, Quantity};
+use scenario::{Limit, LimitValue, Quantity, Scenario};
 
 use crate::words;
 use crate::{Amount, Dist, StreamResult, Verdict, VerdictItem};
 
-/// Judges every limit for every stream. A quantity that was not measured does not meet its limit.
-pub fn judge(limits: &[Limit], streams: &[StreamResult]) -> Verdict {
-    let items: Vec<_> = limits.iter().flat_map(|limit| streams.iter().map(|stream| item(limit, stream))).collect();
+/// Judges every limit for every stream that it can concern: a limit of a round trip is for streams with an echo, unless
+/// none has one. A quantity that was not measured does not meet its limit.
+pub(crate) fn judge(scenario: &Scenario, streams: &[StreamResult]) -> Verdict {
+    let limits = &scenario.requirement;
+    let any_echo = scenario.streams.iter().any(|stream| stream.echo);
+    let concerns = |limit: &Limit, echo: bool| echo || !any_echo || !is_round_trip(limit.quantity);
+    let streams_of = |limit: &'_ Limit| {
+        let limit = *limit;
+        let all = scenario.streams.iter().zip(streams);
+        all.filter(move |(stream, _)| concerns(&limit, stream.echo)).map(|(_, result)| result)
+    };
+    let items: Vec<_> = limits.iter().flat_map(|limit| streams_of(limit).map(|stream| item(limit, stream))).collect();
     // Limits that no stream can meet or miss are not met: nothing was shown.
     let met = items.iter().all(|item| item.met) && (limits.is_empty() || !streams.is_empty());
     Verdict { met, items }
+}
+
+fn is_round_trip(quantity: Quantity) -> bool {
+    matches!(
+        quantity,
+        Quantity::RoundTripWire | Quantity::RoundTripStack | Quantity::RoundTripCounter | Quantity::RoundTripVariation
+    )
 }
 
 fn item(limit: &Limit, stream: &StreamResult) -> VerdictItem {

@@ -170,7 +170,8 @@ fn incident(host: &str, stop: &Stop) -> Incident {
             words::span(worst.late),
         ),
         None => format!(
-            "{host}: {} left out ({}); the host, not the network, stopped it",
+            "{host}: stood still for {}, {} left out ({}); the host, not the network, stopped it",
+            words::span(lasted),
             words::number(stop.skipped, "cycle"),
             words::cycles(stop.cycles.0, stop.cycles.1),
         ),
