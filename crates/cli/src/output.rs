@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use measure::RunFile;
+use measure::{Incident, RunFile};
 use scenario::{Diagnostics, Scenario};
 use serde::Serialize;
 
@@ -156,23 +156,36 @@ pub(crate) fn tell_run(run: &RunFile) {
     }
 }
 
-/// Incidents shown in full; the rest is counted.
-const INCIDENTS_SHOWN: usize = 8;
-
+/// One entry a kind and place: how often, how many frames, and the gravest in words. All of them are in run.json.
 fn tell_incidents(run: &RunFile) {
-    if run.incidents.is_empty() {
-        return;
+    let mut groups: Vec<(&Incident, usize, u64)> = Vec::new();
+    for incident in &run.incidents {
+        let same = |(gravest, ..): &&mut (&Incident, usize, u64)| {
+            gravest.kind == incident.kind && gravest.place == incident.place
+        };
+        match groups.iter_mut().find(same) {
+            Some((gravest, times, frames)) => {
+                *times += 1;
+                *frames += incident.frames;
+                if incident.frames > gravest.frames {
+                    *gravest = incident;
+                }
+            }
+            None => groups.push((incident, 1, incident.frames)),
+        }
     }
-    println!("incidents:");
-    // The gravest first; the order of time is in run.json.
-    let mut incidents: Vec<_> = run.incidents.iter().collect();
-    incidents.sort_by_key(|incident| std::cmp::Reverse(incident.frames));
-    for incident in incidents.into_iter().take(INCIDENTS_SHOWN) {
-        println!("  {}: {} ({} frames)", incident.kind, incident.cause, incident.frames);
+    groups.sort_by_key(|(_, _, frames)| std::cmp::Reverse(*frames));
+    if !groups.is_empty() {
+        println!("incidents:");
+    }
+    for (gravest, times, frames) in groups {
+        match times {
+            1 => println!("  {} ({frames} frames): {}", gravest.kind, gravest.cause),
+            _ => println!("  {} × {times} ({frames} frames), the gravest: {}", gravest.kind, gravest.cause),
+        }
     }
     let left_out: u64 = run.incidents_left_out.values().sum();
-    let more = run.incidents.len().saturating_sub(INCIDENTS_SHOWN) as u64 + left_out;
-    if more > 0 {
-        println!("  … and {more} more, see run.json");
+    if left_out > 0 {
+        println!("  and {left_out} more that are only counted");
     }
 }

@@ -91,7 +91,8 @@ pub(crate) struct Executive<'a> {
     stop: &'a dyn Fn() -> bool,
     heartbeat: &'a AtomicU64,
     launches: LaunchQueue,
-    window_end: Tai,
+    /// Until when the receive window is open; none outside it.
+    window_end: Option<Tai>,
     /// Publications so far: the handle of the next.
     handle: u32,
     /// Calls of `send` so far.
@@ -118,7 +119,7 @@ impl<'a> Executive<'a> {
             stop,
             heartbeat,
             launches: LaunchQueue::new(depth),
-            window_end: plan.t0,
+            window_end: None,
             handle: 0,
             sent: 0,
             receive_error: None,
@@ -154,7 +155,7 @@ impl<'a> Executive<'a> {
                 continue;
             }
             match phase {
-                Phase::Subscribe => self.subscribe(cycle, due),
+                Phase::Subscribe => self.subscribe(due),
                 Phase::Application => self.application(cycle),
                 Phase::Publish | Phase::Launch => self.publish(cycle, began),
             }
@@ -187,25 +188,11 @@ impl<'a> Executive<'a> {
     /// Waits for an instant; reads meanwhile as long as the receive window is open.
     fn wait_until(&mut self, due: Tai, spin: bool) {
         let margin = if spin { SPIN_MARGIN } else { Nanos::ZERO };
-        loop {
-            let now = clock::now();
-            let open_until = self.window_end.min(due);
-            if now >= open_until {
-                break;
+        if let Some(window_end) = self.window_end {
+            self.read_until(window_end.min(due), due - margin);
+            if window_end <= due {
+                self.window_end = None;
             }
-            self.drain(now);
-            // Near a launch the thread does not sleep in the socket either.
-            let sleep = open_until.min(due - margin) - clock::now();
-            if let Some(receiver) = &self.doors.receiver
-                && sleep > Nanos::ZERO
-            {
-                // An error shows at the next read.
-                _ = receiver.wait(sleep);
-            }
-        }
-        if self.window_end > Tai(0) && self.window_end <= due && self.doors.receiver.is_some() {
-            // What came in the last moments of the window belongs to it.
-            self.drain_to_window_end();
         }
         clock::sleep_through(due - margin);
         if spin {
@@ -213,18 +200,27 @@ impl<'a> Executive<'a> {
         }
     }
 
-    /// Reads once more after the window closed, then forgets the window.
-    fn drain_to_window_end(&mut self) {
-        let now = clock::now();
-        if now - self.window_end < self.plan.cycle {
-            self.drain(now);
+    /// Reads what arrives until `end`, and once more after it: what came in the last moments belongs to the window.
+    /// From `awake` on the thread does not sleep in the socket, so that a launch is not missed.
+    fn read_until(&mut self, end: Tai, awake: Tai) {
+        loop {
+            let now = clock::now();
+            self.drain(now.min(end));
+            if now >= end {
+                return;
+            }
+            let sleep = end.min(awake) - now;
+            if let Some(receiver) = &self.doors.receiver
+                && sleep > Nanos::ZERO
+            {
+                // An error shows at the next read.
+                _ = receiver.wait(sleep);
+            }
         }
-        self.window_end = Tai(0);
     }
 
-    fn subscribe(&mut self, cycle: i64, due: Tai) {
-        self.window_end = if self.plan.window > Nanos::ZERO { due + self.plan.window } else { Tai(0) };
-        _ = cycle;
+    fn subscribe(&mut self, due: Tai) {
+        self.window_end = (self.plan.window > Nanos::ZERO).then_some(due + self.plan.window);
         self.drain(due);
     }
 
@@ -341,7 +337,7 @@ impl<'a> Executive<'a> {
             self.launches.pop();
             self.record(EventKind::NotSent { handle, errno: ETIME });
         }
-        self.window_end = Tai(0);
+        self.window_end = None;
         self.record(EventKind::Skipped { cycle, cycles: u32::try_from(next - cycle).unwrap_or(u32::MAX) });
         next
     }

@@ -90,6 +90,10 @@ pub fn run(
     let mut journal = Journal::open(&scenario.name, topology.namespaces())?;
     let measured = measured(scenario, options, &topology, &mut journal, &interrupted, progress);
     let undone = journal.undo();
+    if measured.is_err() {
+        // Only an empty folder goes.
+        _ = std::fs::remove_dir(&options.folder);
+    }
     let mut measured = measured?;
     undone?;
     notes.append(&mut measured.notes);

@@ -105,7 +105,7 @@ fn lede(group: &Group<'_>) -> Markup {
         p.lede {
             @for (i, stream) in scenario.streams.iter().take(3).enumerate() { @if i > 0 { "; " } (stream_words(scenario, stream)) }
             @if scenario.streams.len() > 3 { "; and " (scenario.streams.len() - 3) " more streams" }
-            ". " (scenario.hosts.len() - bridges) " stations, " (bridges) @if bridges == 1 { " bridge" } @else { " bridges" }
+            ". " (scenario.hosts.len() - bridges) " stations" @if bridges > 0 { ", " (bridges) @if bridges == 1 { " bridge" } @else { " bridges" } }
             @if !scenario.traffic.is_empty() { ", " (scenario.traffic.len()) @if scenario.traffic.len() == 1 { " other flow" } @else { " other flows" } }
             "."
         }
