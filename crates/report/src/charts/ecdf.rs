@@ -103,10 +103,16 @@ pub(crate) fn draw(chart: &Ecdf, width: Width) -> Markup {
     let label = format!("{} [{}{scale}]", chart.x_label, unit.symbol());
     svg.text((f64::midpoint(left, right), h - 8.0), Anchor::Middle, "axis-label", &label);
 
+    // Lines and curves first: no label is crossed by one.
+    for line in &chart.lines {
+        svg.line((x.at(line.at), top - 6.0), (x.at(line.at), bottom), line.class);
+    }
+    for curve in &chart.curves {
+        svg.path(&steps(&curve.sorted, tails, most, &x, &y), &format!("curve {}", curve.class));
+    }
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for line in &chart.lines {
         let at = x.at(line.at);
-        svg.line((at, top - 6.0), (at, bottom), line.class);
         let wide = text_width(&line.label);
         let anchor = if at + 5.0 + wide > right { Anchor::End } else { Anchor::Start };
         let mut from = if anchor == Anchor::End { at - 5.0 - wide } else { at + 5.0 };
@@ -120,9 +126,6 @@ pub(crate) fn draw(chart: &Ecdf, width: Width) -> Markup {
             from = at - 5.0;
         }
         svg.text((from, level), anchor, &format!("label {}", line.class), &line.label);
-    }
-    for curve in &chart.curves {
-        svg.path(&steps(&curve.sorted, tails, most, &x, &y), &format!("curve {}", curve.class));
     }
     label_points(&mut svg, chart, tails, most, &x, &y, &mut taken);
     svg.finish()
