@@ -53,9 +53,9 @@ mkdir -p "$bare/usr/local/share/ca-certificates"
 cp -n /usr/local/share/ca-certificates/*.crt "$bare/usr/local/share/ca-certificates/" 2>/dev/null || true
 cp -L /etc/resolv.conf /etc/hosts "$bare/etc/"
 
-mkdir -p "$bare/root/downbeat"
+mkdir -p "$bare/srv/downbeat"
 (cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - --ignore-failed-read) |
-    tar --extract --directory "$bare/root/downbeat"
+    tar --extract --directory "$bare/srv/downbeat"
 
 step "apt-get install make git; make $target"
 # shellcheck disable=SC2016 # $1 is for the inner shell
@@ -70,7 +70,7 @@ inside='
     cd /
     exec env -i HOME=/root TERM="${TERM:-dumb}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-        chroot "$1" bash -e -c "apt-get update -q && apt-get install -y -q make git && cd /root/downbeat && make $2"
+        chroot "$1" bash -e -c "apt-get update -q && apt-get install -y -q make git && cd /srv/downbeat && make $2"
 '
 result=0
 unshare --mount --propagation private bash -c "$inside" bash "$bare" "$target" || result=$?

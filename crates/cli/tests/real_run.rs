@@ -116,6 +116,44 @@ fn a_paused_host_is_named_as_the_cause() {
 }
 
 #[test]
+fn a_frame_with_another_tag_is_counted_and_not_taken() {
+    if !can_run("a_frame_with_another_tag") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = common::scenario(folder.path(), "two-hosts", "t-tag");
+    let out = folder.path().join("out");
+    let (child, _) = started(&file, &out, "t-tag");
+    let (scenario, _) = scenario::read_file(&file).unwrap();
+    let stream = &scenario.streams[0];
+    let mut header = stream.ethernet(&scenario, false);
+    let mut sent = 0;
+    // Five with another VID, seven with another PCP: all else is the stream's own.
+    for (count, vid, pcp) in [(5, stream.vid + 1, stream.pcp), (7, stream.vid, stream.pcp - 1)] {
+        header.vlan = Some(pubsub::VlanTag { pcp, dei: false, vid });
+        let template = pubsub::WriterTemplate::new(&stream.layout(&scenario, false), Some(&header)).unwrap();
+        let frame = template.frame().to_vec();
+        let send = move || {
+            rt::process::enter_network_namespace(Path::new("/run/netns/db-t-tag-pub")).unwrap();
+            let sender = link::Sender::open("eth0", link::SenderOptions { priority: 0, stamps: false }).unwrap();
+            (0..count).for_each(|_| sender.send(&frame).unwrap());
+        };
+        std::thread::spawn(send).join().unwrap();
+        sent += count;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    let run = run_json(&out);
+    let stream = &run["streams"][0];
+    assert_eq!(stream["counters"]["wrong_tag"], sent, "{}", stderr(&output));
+    assert_eq!(stream["counters"]["inconsistent"], 0, "what they held was not taken");
+    let named = run["incidents"].as_array().unwrap().iter().any(|incident| incident["kind"] == "wrong-tag");
+    assert!(named, "{:#?}", run["incidents"]);
+}
+
+#[test]
 fn an_end_by_ctrl_c_keeps_what_was_measured() {
     if !can_run("an_end_by_ctrl_c") {
         return;
