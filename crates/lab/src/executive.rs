@@ -8,12 +8,11 @@
 //! After [`Executive::new`] nothing here allocates, locks or formats: the trace goes into a shared ring.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use link::{Receiver, Sender};
 use measure::{Event, EventKind, Phase, Side};
 use pubsub::{Endpoint, Mismatch, Reception};
-use rt::clock;
+use rt::clock::{self, Pacer};
 use rt::ring::Producer;
 use units::{Nanos, Tai};
 
@@ -89,7 +88,6 @@ pub(crate) struct Executive<'a> {
     endpoint: Endpoint,
     doors: Doors,
     stop: &'a dyn Fn() -> bool,
-    heartbeat: &'a AtomicU64,
     launches: LaunchQueue,
     /// Until when the receive window is open; none outside it.
     window_end: Option<Tai>,
@@ -102,13 +100,7 @@ pub(crate) struct Executive<'a> {
 
 impl<'a> Executive<'a> {
     /// Builds everything that the cycle needs.
-    pub(crate) fn new(
-        plan: Plan,
-        endpoint: Endpoint,
-        doors: Doors,
-        stop: &'a dyn Fn() -> bool,
-        heartbeat: &'a AtomicU64,
-    ) -> Self {
+    pub(crate) fn new(plan: Plan, endpoint: Endpoint, doors: Doors, stop: &'a dyn Fn() -> bool) -> Self {
         // Frames wait from the publish phase to the launch; one more than fit in between.
         let wait = plan.launch.map_or(Nanos::ZERO, |offset| plan.cycle - plan.publish + offset);
         let depth = wait.0.div_euclid(plan.cycle.0) as usize + 2;
@@ -117,7 +109,6 @@ impl<'a> Executive<'a> {
             endpoint,
             doors,
             stop,
-            heartbeat,
             launches: LaunchQueue::new(depth),
             window_end: None,
             handle: 0,
@@ -165,9 +156,6 @@ impl<'a> Executive<'a> {
                 Phase::Application => (cycle, Phase::Publish),
                 Phase::Publish | Phase::Launch => (cycle + 1, Phase::Subscribe),
             };
-            if phase == Phase::Subscribe {
-                self.heartbeat.store(cycle as u64, Ordering::Relaxed);
-            }
         }
     }
 
@@ -194,10 +182,7 @@ impl<'a> Executive<'a> {
                 self.window_end = None;
             }
         }
-        clock::sleep_through(due - margin);
-        if spin {
-            clock::spin_until(due);
-        }
+        Pacer::new(margin).wait(due);
     }
 
     /// Reads what arrives until `end`, and once more after it: what came in the last moments belongs to the window.

@@ -27,8 +27,6 @@ pub(crate) mod cells {
     pub(crate) const START: usize = 0;
     /// Not 0: stop.
     pub(crate) const STOP: usize = 1;
-    /// Cycles done.
-    pub(crate) const HEARTBEAT: usize = 2;
 }
 
 /// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
@@ -162,7 +160,8 @@ struct End {
     receiver: Option<Receiver>,
     ring: Ring,
     trace: Producer,
-    stamps: Producer,
+    /// Goes to the thread that fetches stamps.
+    stamps: Option<Producer>,
     cpu: usize,
 }
 
@@ -205,7 +204,7 @@ impl End {
         let ring = attach(end.trace)?;
         let trace = ring.producer().map_err(|error| error.to_string())?;
         let stamps = attach(end.stamps)?.producer().map_err(|error| error.to_string())?;
-        Ok(Self { plan, endpoint, sender, receiver, ring, trace, stamps, cpu: end.cpu })
+        Ok(Self { plan, endpoint, sender, receiver, ring, trace, stamps: Some(stamps), cpu: end.cpu })
     }
 
     fn run(
@@ -238,7 +237,6 @@ impl End {
             self.endpoint,
             Doors { sender: self.sender, receiver: self.receiver, trace: self.trace, sends },
             &stop,
-            ring.cell(cells::HEARTBEAT),
         );
         let before = rt::alloc::allocations_of_this_thread();
         let ended = if stop() { Ended::Stopped } else { executive.run() };
@@ -258,9 +256,7 @@ impl End {
     /// Starts the thread that fetches transmit timestamps and puts them into their ring.
     fn fetch_stamps(&mut self, sends: &Arc<Sends>, fetching: &Arc<AtomicBool>) -> Option<thread::JoinHandle<()>> {
         let mut reader = self.sender.as_ref()?.stamps(self.plan.tai_minus_utc).ok()?;
-        // The ring's producer moves into the thread; the end keeps none.
-        let spare = Ring::create("downbeat-unused", 2).and_then(|ring| ring.producer()).ok()?;
-        let mut ring = std::mem::replace(&mut self.stamps, spare);
+        let mut ring = self.stamps.take()?;
         let (stream, side) = (self.plan.stream, self.plan.side);
         let (fetching, sends) = (Arc::clone(fetching), Arc::clone(sends));
         Some(thread::spawn(move || {
