@@ -1,7 +1,7 @@
 //! The packet model applied to every stream of a scenario.
 
 use num_traits::Zero;
-use scenario::Scenario;
+use scenario::{Backlog, Scenario};
 
 use crate::cycle::{Delay, Ends};
 use crate::exact::{Bound, Exact, Number, micros_up, whole};
@@ -50,12 +50,21 @@ struct Way {
     words: Vec<String>,
 }
 
+/// Why nothing that a reader has a part in is bounded when it reads one message a cycle.
+const KEPT: &str = "with `backlog = \"keep\"` a reader never makes up for a cycle in which two messages came; \
+                    `backlog = \"drain\"` has a bound";
+
 fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBound {
     let scenario = analysis.scenario;
     let stream = &scenario.streams[index];
     let ends = Ends::new(scenario, stream, options);
     let there = way(analysis, index, Direction::Out);
     let one_way = Bound::from(there.delay.clone().map(|delay| delay.worst));
+    // What waits for the application, as far as that has a bound.
+    let read = match scenario.backlog {
+        Backlog::Drain => one_way.clone(),
+        Backlog::Keep => Bound::Unbounded(KEPT.into()),
+    };
     let mut ports = there.ports;
     let mut certificate = there.words;
     let mut round_trip = None;
@@ -63,7 +72,10 @@ fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBou
         let back = way(analysis, index, Direction::Back);
         ports.extend(back.ports);
         certificate.extend(back.words);
-        let trips = there.delay.clone().and_then(|there| Ok(ends.trips(&there, &back.delay?)));
+        let trips = match scenario.backlog {
+            Backlog::Drain => there.delay.clone().and_then(|there| Ok(ends.trips(&there, &back.delay?))),
+            Backlog::Keep => Err(KEPT.into()),
+        };
         if let Ok(trips) = &trips {
             certificate.extend(trips.words.iter().cloned());
         }
@@ -96,8 +108,8 @@ fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBou
         name: stream.name.clone(),
         one_way_best: Bound::At(there.best.clone()),
         spacing_error: one_way.map(|worst| worst - &there.best + ends.irregularity()),
-        one_way_stack: one_way.map(|worst| ends.one_way_stack(worst)),
-        one_way_stack_scheduled: one_way.map(|worst| ends.one_way_stack_scheduled(worst)),
+        one_way_stack: read.map(|worst| ends.one_way_stack(worst)),
+        one_way_stack_scheduled: read.map(|worst| ends.one_way_stack_scheduled(worst)),
         one_way,
         round_trip,
         certificate,

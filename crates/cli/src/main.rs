@@ -80,7 +80,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "downbeat", &mut std::io::stdout());
             Ok(output::MET)
         }
-        Command::Role => Ok(lab::role_process()),
+        Command::Role => Ok(station::role_process()),
     };
     ExitCode::from(outcome.unwrap_or_else(Failure::tell))
 }

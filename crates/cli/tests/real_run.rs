@@ -76,6 +76,68 @@ fn frames_cross_real_sockets_and_everything_is_counted() {
 }
 
 #[test]
+fn one_thread_drives_streams_of_several_cycles_and_priorities() {
+    if !can_run("one_thread_drives_streams") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-host").replace("[time]\n", "[time]\nthreads = \"host\"\n");
+    let more = |name: &str, rest: &str| {
+        format!(
+            "\n[[streams]]\nname = \"{name}\"\nwriter = \"pub\"\nreader = \"loop\"\nvariables = 4\nvid = 3000\n{rest}"
+        )
+    };
+    let text = text
+        + &more("slow", "echo = true\ncycle = \"4ms\"\noffset = \"2400us\"\npcp = 7\n")
+        + &more("low", "echo = true\npcp = 3\n")
+        + &more("once", "launch = false\npcp = 7\n");
+    let scenario = folder.path().join("t-host.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "3s"]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let run = run_json(&out);
+    for (stream, cycles) in run["streams"].as_array().unwrap().iter().zip([3000, 750, 3000, 3000]) {
+        let name = &stream["name"];
+        let frames = stream["frames"].as_u64().unwrap();
+        assert!((cycles / 3..=cycles).contains(&frames), "{name}: {frames} frames of {cycles}");
+        assert_eq!(stream["counters"]["wrong_tag"], 0, "{name}");
+        // Transmit stamps of two sockets find their streams.
+        let one_way = stream["one_way"]["count"].as_u64().unwrap_or(0);
+        assert!(one_way > frames / 2, "{name}: {one_way} of {frames}");
+        if name != "once" {
+            assert_eq!(stream["round_trip"]["counter"]["p50"], 4, "{name}");
+        }
+    }
+    assert_eq!(run["machine"]["allocations_in_cycles"], 0);
+    assert_eq!(run["machine"]["trace_records_lost"], 0);
+}
+
+#[test]
+fn a_kept_backlog_stands_and_a_drained_one_does_not() {
+    if !can_run("a_kept_backlog") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    for (backlog, stands) in [("drain", false), ("keep", true)] {
+        let name = format!("t-{backlog}");
+        let text = common::scenario_text("two-hosts", &name);
+        let text = text.replace("[time]\n", &format!("[time]\nbacklog = \"{backlog}\"\n"));
+        let scenario = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&scenario, text).unwrap();
+        let out = folder.path().join(&name);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let output = downbeat(&[&arguments[..], &["--duration", "3s", "--pause", "loop@500ms+100ms"]].concat());
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        let trip = run_json(&out)["streams"][0]["round_trip"]["counter"]["p50"].as_u64().unwrap();
+        // A hundred cycles stood still: kept, they stay in every round trip after it.
+        assert_eq!(trip > 50, stands, "{backlog}: {trip} cycles");
+    }
+}
+
+#[test]
 fn without_stamps_kernel_times_are_absent_not_zero() {
     if !can_run("without_stamps") {
         return;

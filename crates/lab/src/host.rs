@@ -15,11 +15,11 @@ use nix::unistd::Pid;
 use rt::ring::{Consumer, Ring};
 use scenario::{HostId, Scenario};
 use serde_json::json;
+use station::{Finished, Ready, RoleSpec, WorkerSpec, cells};
 use units::Tai;
 
 use crate::error::LabError;
 use crate::journal::Journal;
-use crate::role::{EndSpec, Finished, Ready, RoleSpec, cells};
 use crate::run::RunOptions;
 use crate::topology::Topology;
 use crate::traffic::OwnGroup as _;
@@ -62,19 +62,19 @@ impl Hosts {
     ) -> Result<Self, LabError> {
         let mut all = Self { hosts: Vec::new(), stopped: None };
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let mut ends_so_far = 0;
+        let mut threads_so_far = 0;
         for index in 0..scenario.hosts.len() {
             let id = HostId(index);
-            let mut ends = ends_of(scenario, topology, id);
-            if ends.is_empty() {
+            let mut workers = station::workers(scenario, id, |port| topology.interface(port));
+            if workers.is_empty() {
                 continue;
             }
-            for end in &mut ends {
+            for worker in &mut workers {
                 // The first processor serves the system; with two, both ends have one of their own.
-                end.cpu = (cpus - 1 + ends_so_far) % cpus;
-                ends_so_far += 1;
+                worker.cpu = (cpus - 1 + threads_so_far) % cpus;
+                threads_so_far += 1;
             }
-            let host = Host::start(scenario, options, topology, id, ends)?;
+            let host = Host::start(scenario, options, topology, id, workers)?;
             journal.started(host.child.id())?;
             all.hosts.push(host);
         }
@@ -168,10 +168,10 @@ impl Hosts {
                 complete = false;
                 continue;
             };
-            for end in &finished.ends {
-                allocations += end.allocations;
-                drops += end.receiver_drops;
-                notes.extend(end.failure.iter().map(|failure| format!("{}: {failure}", host.name)));
+            for worker in &finished.workers {
+                allocations += worker.allocations;
+                drops += worker.receiver_drops;
+                notes.extend(worker.failure.iter().map(|failure| format!("{}: {failure}", host.name)));
             }
         }
         machine.insert("granted".into(), granted.into());
@@ -204,12 +204,13 @@ impl Host {
         options: &RunOptions,
         topology: &Topology,
         id: HostId,
-        mut ends: Vec<EndSpec>,
+        mut workers: Vec<WorkerSpec>,
     ) -> Result<Self, LabError> {
         let name = scenario.host(id).name.clone();
         let (mut rings, mut consumers, mut inherited) = (Vec::new(), Vec::new(), Vec::new());
-        for end in &mut ends {
-            for number in [&mut end.trace, &mut end.stamps] {
+        for worker in &mut workers {
+            worker.stamps = vec![-1; worker.outlets(scenario).len()];
+            for number in std::iter::once(&mut worker.trace).chain(&mut worker.stamps) {
                 let ring = Ring::create(&format!("downbeat-{name}"), RING_RECORDS)
                     .map_err(LabError::io("making a trace ring"))?;
                 let fd = ring.inheritable().map_err(LabError::io("handing a trace ring on"))?;
@@ -223,8 +224,8 @@ impl Host {
             host: id.0,
             namespace: topology.namespace_path(id),
             scenario: scenario.source.clone(),
-            ends,
-            cycles: options.duration / scenario.cycle,
+            workers,
+            duration_ns: (scenario.cycle * (options.duration / scenario.cycle)).0,
             stamps: options.stamps,
             realtime: options.realtime,
         };
@@ -290,25 +291,4 @@ impl Host {
     fn signal(&self, signal: Signal) -> bool {
         self.ended.is_none() && kill(Pid::from_raw(self.child.id() as i32), signal).is_ok()
     }
-}
-
-/// The stream ends at a host; rings and processors still to be given.
-fn ends_of(scenario: &Scenario, topology: &Topology, host: HostId) -> Vec<EndSpec> {
-    let mut ends = Vec::new();
-    for (index, stream) in scenario.streams.iter().enumerate() {
-        for (writer, end, path) in [(true, stream.writer, &stream.path), (false, stream.reader, &stream.return_path)] {
-            let interface = path.first().and_then(|port| topology.interface(*port));
-            if let (true, Some(interface)) = (end == host, interface) {
-                ends.push(EndSpec {
-                    stream: index,
-                    writer,
-                    interface: interface.into(),
-                    trace: -1,
-                    stamps: -1,
-                    cpu: 0,
-                });
-            }
-        }
-    }
-    ends
 }

@@ -2,7 +2,7 @@
 //! between them, results in the form of every run.
 //!
 //! [`run()`] makes all of it and undoes it; [`restore`] undoes what a killed run left. A role process is the same program
-//! started again, answering in [`role_process`].
+//! started again, answering in `station::role_process`.
 //!
 //! ```no_run
 //! use downbeat_lab::{RunOptions, run};
@@ -24,18 +24,13 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod executive;
 mod host;
 mod journal;
-mod launch;
 mod machine;
-mod role;
 mod run;
-mod sends;
 mod topology;
 mod traffic;
 
 pub use error::LabError;
 pub use journal::{Restored, restore};
-pub use role::role_process;
 pub use run::{Pause, RunOptions, RunOutcome, check, run, utc_seconds};

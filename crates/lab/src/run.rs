@@ -37,7 +37,7 @@ pub struct RunOptions {
     pub realtime: bool,
     /// Hosts to stop for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
-    /// The program that [`crate::role_process`] answers in when started with [`Self::role_arguments`].
+    /// The program that `station::role_process` answers in when started with [`Self::role_arguments`].
     pub program: PathBuf,
     /// Arguments that make it a role process.
     pub role_arguments: Vec<String>,

@@ -98,6 +98,8 @@ fn model(root: &Table<'_>, text: &str, sink: &mut Sink) -> Option<Scenario> {
         name: name?,
         cycle: time.cycle,
         base_time: time.base_time,
+        threads: time.threads,
+        backlog: time.backlog,
         hosts: hosts.list,
         links: links.list,
         ports: ports.list,

@@ -107,6 +107,8 @@ pub fn line(spec: &LineSpec) -> Scenario {
         name: format!("line-{links}"),
         cycle: spec.cycle,
         base_time: Tai(0),
+        threads: crate::model::Threads::Stream,
+        backlog: crate::model::Backlog::Drain,
         hosts: (0..=links).map(host).collect(),
         links: (0..links)
             .map(|index| Link {

@@ -31,6 +31,10 @@ pub struct Scenario {
     pub cycle: Nanos,
     /// Cycles start at `base_time + k·cycle`.
     pub base_time: Tai,
+    /// Which streams of a host share a thread.
+    pub threads: Threads,
+    /// What a reader does with messages that wait.
+    pub backlog: Backlog,
     /// Stations and bridges, in the order of the file.
     pub hosts: Vec<Host>,
     /// Links, in the order of the file.
@@ -47,6 +51,26 @@ pub struct Scenario {
     pub requirement_class: Option<String>,
     /// The file as it was read.
     pub source: String,
+}
+
+/// Which stream ends of a host share a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Threads {
+    /// None: every end of a stream has a thread of its own.
+    #[default]
+    Stream,
+    /// All.
+    Host,
+}
+
+/// What a reader does with the messages that wait for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Backlog {
+    /// Reads all of them; the newest counts.
+    #[default]
+    Drain,
+    /// Takes one a cycle, in their order: what came late once stays late (a standing backlog).
+    Keep,
 }
 
 /// A station or a bridge.

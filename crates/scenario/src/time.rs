@@ -5,7 +5,7 @@ use std::ops::Range;
 use units::{Nanos, Tai};
 
 use crate::diagnostic::Sink;
-use crate::model::{Fraction, Phases};
+use crate::model::{Backlog, Fraction, Phases, Threads};
 use crate::node::Table;
 
 /// What `[time]` says.
@@ -16,6 +16,8 @@ pub(crate) struct Time {
     pub(crate) base_time: Tai,
     pub(crate) phases: Phases,
     pub(crate) offset: Nanos,
+    pub(crate) threads: Threads,
+    pub(crate) backlog: Backlog,
 }
 
 /// Phases of the seed papers, with the receive window of this program.
@@ -38,10 +40,12 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
         base_time: Tai(0),
         phases: DEFAULT_PHASES,
         offset: Nanos::ZERO,
+        threads: Threads::default(),
+        backlog: Backlog::default(),
     };
     let Some(entry) = root.require(sink, "time", "[time]\ncycle = \"1ms\"") else { return time };
     let Some(table) = entry.table(sink, "[time]") else { return time };
-    table.only(sink, &["cycle", "base_time", "phases", "window", "poll", "offset"]);
+    table.only(sink, &["cycle", "base_time", "phases", "window", "poll", "offset", "threads", "backlog"]);
 
     if let Some(cycle) =
         table.require(sink, "cycle", "cycle = \"250us\"").and_then(|entry| entry.nanos(sink, SHORTEST_CYCLE, "250us"))
@@ -65,6 +69,18 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
     time.phases = phases(&table, DEFAULT_PHASES, sink);
     if let Some(offset) = table.get("offset").and_then(|entry| entry.nanos(sink, Nanos::ZERO, "150us")) {
         time.offset = offset;
+    }
+    let threads = table.get("threads");
+    if let Some(threads) =
+        threads.and_then(|entry| entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host)]))
+    {
+        time.threads = threads;
+    }
+    let backlog = table.get("backlog");
+    if let Some(backlog) =
+        backlog.and_then(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::Keep)]))
+    {
+        time.backlog = backlog;
     }
     time
 }

@@ -135,6 +135,8 @@ fn toml_itself() {
 
 #[test]
 fn keys_and_types() {
+    error(("[time]", "[time]\nthreads = \"phase\""), "\"phase\"", 4, "\"phase\"", "`threads = \"stream\"`");
+    error(("[time]", "[time]\nbacklog = 1"), "is", 4, "1", "");
     error(("offset", "ofset"), "unknown key `ofset` in [time]", 7, "ofset", "did you mean `offset`?");
     error(("[[traffic]]", "[[trafic]]"), "unknown key `trafic` in the file", 29, "trafic", "did you mean `traffic`?");
     error(("vid", "vlan"), "unknown key `vlan` in [[streams]]", 27, "vlan", "knows `name`, `writer`");

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use measure::{Event, EventKind, Phase, Side};
 use pubsub::{Endpoint, Reception};
 use rand_chacha::ChaCha8Rng;
-use scenario::Scenario;
+use scenario::{Backlog, Scenario};
 use units::{Nanos, Picos, Tai};
 
 use crate::engine;
@@ -49,6 +49,7 @@ pub(crate) struct StreamEnd {
     next: usize,
     /// Frames are read as they arrive until then; `None` outside the window.
     open_until: Option<Picos>,
+    backlog: Backlog,
     /// Frames that wait to be read, with their time of arrival.
     socket: VecDeque<(FrameId, Picos)>,
     sends: u32,
@@ -97,6 +98,7 @@ impl StreamEnd {
             cycle: cycle.max(0),
             next: 0,
             open_until: None,
+            backlog: scenario.backlog,
             socket: VecDeque::new(),
             sends: 0,
             latency: options.host_latency,
@@ -146,7 +148,10 @@ impl StreamEnd {
         match phase {
             Phase::Subscribe => {
                 self.open_until = Some(due + self.window);
-                while let Some((frame, stamp)) = self.socket.pop_front() {
+                // With a backlog kept, the first message closes the window.
+                while self.open_until.is_some()
+                    && let Some((frame, stamp)) = self.socket.pop_front()
+                {
                     self.read(stamp, now, frame, frames, sink);
                 }
             }
@@ -213,6 +218,9 @@ impl StreamEnd {
             }
         };
         frames.remove(id);
+        if self.backlog == Backlog::Keep && !inconsistent {
+            self.open_until = None;
+        }
         let kind = EventKind::Arrived {
             cycle: self.cycle,
             counter,

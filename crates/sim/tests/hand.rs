@@ -312,3 +312,27 @@ fn results_are_joined_as_those_of_a_run() {
     assert_eq!((result.loss.dSum, result.counters.missed), (Some(0), Some(0)));
     assert!(result.loss.published > 180);
 }
+
+#[test]
+fn a_kept_backlog_is_read_one_message_a_cycle() {
+    let mut scenario = line(&[GIGABIT], &[], Nanos::ZERO, &Queue::Fifo);
+    let cycle = stream(&mut scenario, 3).cycle;
+    let most = |scenario: &Scenario| {
+        let host_latency = HostLatency::Uniform { min: Nanos::ZERO, max: cycle * 2 };
+        let options = Options { cycles: 500, host_latency, ..Options::default() };
+        let (mut last, mut in_cycle, mut most, mut superseded) = (i64::MIN, 0, 0, 0);
+        trace(scenario, &options, &mut |event: Event| {
+            if let (Side::Reader, EventKind::Arrived { cycle, superseded: replaced, .. }) = (event.side, event.kind) {
+                in_cycle = if cycle == last { in_cycle + 1 } else { 1 };
+                (last, most) = (cycle, most.max(in_cycle));
+                superseded += u32::from(replaced.is_some());
+            }
+        })
+        .unwrap();
+        (most, superseded)
+    };
+    let (drained, replaced) = most(&scenario);
+    assert!(drained > 1 && replaced > 0, "late hosts let messages gather: {drained} in a cycle, {replaced} replaced");
+    scenario.backlog = scenario::Backlog::Keep;
+    assert_eq!(most(&scenario), (1, 0));
+}

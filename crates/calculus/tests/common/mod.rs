@@ -43,6 +43,8 @@ impl Line {
                 name: "line".into(),
                 cycle: Nanos::from_micros(250),
                 base_time: Tai(0),
+                threads: Default::default(),
+                backlog: Default::default(),
                 hosts,
                 links,
                 ports,

@@ -97,6 +97,8 @@ pub(crate) fn scenario() -> Scenario {
         name: "bridged-250us".into(),
         cycle: Nanos(250_000),
         base_time: Tai(0),
+        threads: Default::default(),
+        backlog: Default::default(),
         hosts: vec![
             host("pub", HostKind::Station, 1),
             host("br", HostKind::Bridge { latency: Nanos(2_000), forwarder: Forwarder::Linux }, 2),

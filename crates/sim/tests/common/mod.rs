@@ -18,6 +18,8 @@ pub(crate) fn line(rates: &[Rate], latencies: &[Nanos], propagation: Nanos, queu
         name: "line".into(),
         cycle: Nanos(250_000),
         base_time: Tai(1_000_000_000),
+        threads: Default::default(),
+        backlog: Default::default(),
         hosts,
         links: vec![],
         ports: vec![],

@@ -1,0 +1,147 @@
+//! Ends of streams that keep time together: one cycle, the same phases.
+//!
+//! A thread may drive many ends. Those with one rhythm form a beat, so that a phase is waited for once, however many
+//! writer groups it serves.
+
+use measure::{Event, EventKind, Phase, Side};
+use pubsub::Endpoint;
+use rt::ring::Producer;
+use scenario::Backlog;
+use units::{Nanos, Tai};
+
+use crate::inlet::Inlet;
+
+/// Cycle and phases of a beat; spans count from the start of the cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// Length of a cycle, above zero.
+    pub cycle: Nanos,
+    /// The subscribe phase.
+    pub subscribe: Nanos,
+    /// How long the subscribe phase reads; zero reads what is there and no more.
+    pub window: Nanos,
+    /// The application phase.
+    pub application: Nanos,
+    /// The publish phase.
+    pub publish: Nanos,
+}
+
+impl Times {
+    fn of(&self, phase: Phase) -> Nanos {
+        match phase {
+            Phase::Subscribe => self.subscribe,
+            Phase::Application => self.application,
+            Phase::Publish | Phase::Launch => self.publish,
+        }
+    }
+}
+
+/// One end of a stream.
+#[derive(Debug)]
+pub struct End {
+    /// Index of the stream in the scenario.
+    pub stream: u16,
+    /// Which end.
+    pub side: Side,
+    /// Image, template and reader.
+    pub endpoint: Endpoint,
+    /// Index of the outlet that sends its frames; `None` for an end that only reads.
+    pub outlet: Option<usize>,
+    /// From the start of the next cycle to the launch; `None` sends when the frame is built.
+    pub launch: Option<Nanos>,
+    /// No launch before `t0 + start`.
+    pub start: Nanos,
+    /// VID and PCP that frames of the stream carry; `None` when the way of receiving does not tell.
+    pub tag: Option<(u16, u8)>,
+    /// Publications so far: the handle of the next.
+    pub(crate) handle: u32,
+}
+
+impl End {
+    /// An end before its first cycle.
+    pub fn new(stream: u16, side: Side, endpoint: Endpoint) -> Self {
+        Self { stream, side, endpoint, outlet: None, launch: None, start: Nanos::ZERO, tag: None, handle: 0 }
+    }
+
+    /// Most of its frames that wait for their launch at a time: from the publish phase to the launch, and one more.
+    pub(crate) fn launch_depth(&self, times: &Times) -> usize {
+        let wait = self.launch.map_or(Nanos::ZERO, |offset| times.cycle - times.publish + offset);
+        wait.0.div_euclid(times.cycle.0) as usize + 2
+    }
+
+    pub(crate) fn record(&self, trace: &mut Producer, kind: EventKind) {
+        trace.push(&Event { stream: self.stream, side: self.side, kind }.pack());
+    }
+}
+
+/// Ends with one rhythm, and where their frames come in.
+#[derive(Debug)]
+pub struct Beat {
+    /// When they do what.
+    pub times: Times,
+    /// What they do with messages that wait.
+    pub backlog: Backlog,
+    /// The ends.
+    pub ends: Vec<End>,
+    /// Where frames come in.
+    pub inlets: Vec<Inlet>,
+    /// Start of cycle 0.
+    pub(crate) t0: Tai,
+    pub(crate) cycle: i64,
+    pub(crate) phase: Phase,
+    /// Until when the receive window is open; none outside it.
+    pub(crate) window_end: Option<Tai>,
+    /// Number of its first end among all of the thread.
+    pub(crate) first_end: u32,
+}
+
+impl Beat {
+    /// A beat before cycle 0.
+    pub fn new(times: Times, ends: Vec<End>, inlets: Vec<Inlet>) -> Self {
+        Self {
+            times,
+            backlog: Backlog::Drain,
+            ends,
+            inlets,
+            t0: Tai(0),
+            cycle: 0,
+            phase: Phase::Subscribe,
+            window_end: None,
+            first_end: 0,
+        }
+    }
+
+    /// When its next phase begins.
+    pub(crate) fn due(&self) -> Tai {
+        self.start_of(self.cycle) + self.times.of(self.phase)
+    }
+
+    pub(crate) fn start_of(&self, cycle: i64) -> Tai {
+        self.t0 + self.times.cycle * cycle
+    }
+
+    /// The cycle that `at` lies in.
+    pub(crate) fn cycle_of(&self, at: Tai) -> i64 {
+        (at - self.t0).0.div_euclid(self.times.cycle.0)
+    }
+
+    /// Goes on to the next phase.
+    pub(crate) fn advance(&mut self) {
+        (self.cycle, self.phase) = match self.phase {
+            Phase::Subscribe => (self.cycle, Phase::Application),
+            Phase::Application => (self.cycle, Phase::Publish),
+            Phase::Publish | Phase::Launch => (self.cycle + 1, Phase::Subscribe),
+        };
+    }
+
+    /// Reads what has arrived, as far as the backlog rule allows.
+    ///
+    /// # Errors
+    /// `errno` of the socket.
+    #[inline]
+    pub(crate) fn drain(&mut self, now: Tai, decoded: impl Fn() -> Tai, trace: &mut Producer) -> Result<(), i32> {
+        let cycle = self.cycle_of(now);
+        let one = self.backlog == Backlog::Keep;
+        self.inlets.iter_mut().try_for_each(|inlet| inlet.drain(cycle, one, &mut self.ends, &decoded, trace))
+    }
+}

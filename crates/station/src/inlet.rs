@@ -1,0 +1,88 @@
+//! Where frames come in, and whose they are.
+
+use link::Receiver;
+use measure::EventKind;
+use pubsub::{Mismatch, Reception};
+use rt::ring::Producer;
+use units::Tai;
+
+use crate::beat::End;
+
+/// What a frame of another layout is, when nobody asks where it differs.
+const FOREIGN: Reception = Reception::Foreign(Mismatch { offset: 0, expected: None, found: None });
+
+/// A receiving socket and the end that reads from it.
+#[derive(Debug)]
+pub struct Inlet {
+    receiver: Receiver,
+    end: usize,
+    /// In this cycle one message has been read, and one is all that the backlog rule allows.
+    read_in: Option<i64>,
+}
+
+impl Inlet {
+    /// An inlet for the end of index `end` of its beat.
+    pub fn new(receiver: Receiver, end: usize) -> Self {
+        Self { receiver, end, read_in: None }
+    }
+
+    /// The socket.
+    pub(crate) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// Frames that the kernel dropped before the socket.
+    pub(crate) fn drops(&self) -> u64 {
+        self.receiver.drops().unwrap_or(0)
+    }
+
+    /// Reads all that is there, or one message a cycle.
+    #[inline]
+    pub(crate) fn drain(
+        &mut self,
+        cycle: i64,
+        one: bool,
+        ends: &mut [End],
+        decoded: impl Fn() -> Tai,
+        trace: &mut Producer,
+    ) -> Result<(), i32> {
+        let Some(end) = ends.get_mut(self.end) else { return Ok(()) };
+        while !(one && self.read_in == Some(cycle)) {
+            let received = match self.receiver.receive() {
+                Ok(Some(received)) => received,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(error.raw_os_error().unwrap_or(0)),
+            };
+            let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
+            let stamp = received.stamp;
+            // With another tag it is not of this stream, whatever it holds: counted, not taken.
+            let reception = if end.tag.is_none() || tag == end.tag {
+                end.endpoint.receive(received.uadp)
+            } else {
+                end.endpoint
+                    .peek(received.uadp)
+                    .map_or(FOREIGN, |counter| Reception::Message { counter, superseded: None })
+            };
+            let decoded = decoded();
+            let arrived = |counter, superseded, inconsistent| EventKind::Arrived {
+                cycle,
+                counter,
+                stamp,
+                decoded,
+                tag,
+                superseded,
+                inconsistent,
+            };
+            let kind = match reception {
+                Reception::Message { counter, superseded } => {
+                    self.read_in = Some(cycle);
+                    arrived(counter, superseded, false)
+                }
+                Reception::Inconsistent { counter } => arrived(counter, None, true),
+                Reception::Foreign(_) => EventKind::Foreign { at: decoded },
+            };
+            end.record(trace, kind);
+        }
+        Ok(())
+    }
+}

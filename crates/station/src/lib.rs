@@ -1,0 +1,24 @@
+//! One station of a run: the cyclic executive, and the process that plays a host.
+//!
+//! [`Executive`] drives ends of streams through their phases: it takes frames from `link`, gives them to the engine of
+//! `pubsub`, sends what the engine publishes, and puts what happened into a ring of `rt`. [`role_process`] is the whole
+//! life of a process that plays one host of a scenario: it reads a [`RoleSpec`], opens sockets, runs one executive a
+//! thread, and tells how it went.
+#![forbid(unsafe_code)]
+
+mod beat;
+mod executive;
+mod inlet;
+mod launch;
+mod outlet;
+mod role;
+mod sends;
+mod spec;
+mod worker;
+
+pub use beat::{Beat, End, Times};
+pub use executive::{Ended, Executive, Span};
+pub use inlet::Inlet;
+pub use outlet::Outlet;
+pub use role::role_process;
+pub use spec::{EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};

@@ -1,0 +1,149 @@
+//! What a role process is told and tells: lines of JSON on its standard input and output.
+
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use scenario::{HostId, PortId, Scenario, Threads};
+use serde::{Deserialize, Serialize};
+use units::Nanos;
+
+/// Shared cells of a thread's trace ring.
+pub mod cells {
+    /// Start of cycle 0, nanoseconds TAI; 0 until the parent sets it.
+    pub const START: usize = 0;
+    /// Not 0: stop.
+    pub const STOP: usize = 1;
+}
+
+/// What the parent tells a role process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RoleSpec {
+    /// Index of the host in the scenario.
+    pub host: usize,
+    /// The file that names its network namespace.
+    pub namespace: PathBuf,
+    /// The scenario, as read.
+    pub scenario: String,
+    /// Its cyclic threads.
+    pub workers: Vec<WorkerSpec>,
+    /// Cycles begin for so long, in nanoseconds.
+    pub duration_ns: i64,
+    /// Whether the kernel stamps frames.
+    pub stamps: bool,
+    /// Whether to ask for SCHED_FIFO, a processor, locked memory.
+    pub realtime: bool,
+}
+
+/// One cyclic thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerSpec {
+    /// The stream ends it drives.
+    pub ends: Vec<EndSpec>,
+    /// Descriptor of the trace ring.
+    pub trace: RawFd,
+    /// Descriptors of the rings for transmit timestamps, one for each of [`WorkerSpec::outlets`].
+    pub stamps: Vec<RawFd>,
+    /// Processor to run on.
+    pub cpu: usize,
+}
+
+/// One end of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndSpec {
+    /// Index of the stream in the scenario.
+    pub stream: usize,
+    /// Whether this is the writer's end.
+    pub writer: bool,
+    /// Interface it sends and receives on.
+    pub interface: String,
+}
+
+impl EndSpec {
+    /// Whether it sends frames.
+    pub fn sends(&self, scenario: &Scenario) -> bool {
+        self.writer || scenario.streams[self.stream].echo
+    }
+
+    /// Whether it reads frames.
+    pub fn receives(&self, scenario: &Scenario) -> bool {
+        !self.writer || scenario.streams[self.stream].echo
+    }
+}
+
+impl WorkerSpec {
+    /// Interface and priority of each sending socket of the thread, in the order of first use.
+    pub fn outlets<'a>(&'a self, scenario: &Scenario) -> Vec<(&'a str, u8)> {
+        let mut found = Vec::new();
+        for end in self.ends.iter().filter(|end| end.sends(scenario)) {
+            let outlet = (end.interface.as_str(), scenario.streams[end.stream].pcp);
+            if !found.contains(&outlet) {
+                found.push(outlet);
+            }
+        }
+        found
+    }
+}
+
+/// First line of a role process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// Everything is open.
+    Ready {
+        /// What the kernel granted, in words.
+        granted: Vec<String>,
+    },
+    /// It cannot.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Last line of a role process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Finished {
+    /// One entry a thread, in the order of the spec.
+    pub workers: Vec<WorkerFinished>,
+}
+
+/// How one thread went.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerFinished {
+    /// Allocations of the thread between the first and the last cycle.
+    pub allocations: u64,
+    /// Frames that the kernel dropped before its sockets.
+    pub receiver_drops: u64,
+    /// What ended it early, in words.
+    pub failure: Option<String>,
+}
+
+/// The cyclic threads of a host; `interface` tells what an output port is called. Rings and processors are still to be
+/// given.
+pub fn workers<'a>(
+    scenario: &Scenario,
+    host: HostId,
+    interface: impl Fn(PortId) -> Option<&'a str>,
+) -> Vec<WorkerSpec> {
+    let mut ends = Vec::new();
+    for (index, stream) in scenario.streams.iter().enumerate() {
+        for (writer, end, path) in [(true, stream.writer, &stream.path), (false, stream.reader, &stream.return_path)] {
+            if let (true, Some(interface)) = (end == host, path.first().and_then(|port| interface(*port))) {
+                ends.push(EndSpec { stream: index, writer, interface: interface.into() });
+            }
+        }
+    }
+    let worker = |ends: &[EndSpec]| WorkerSpec { ends: ends.to_vec(), trace: -1, stamps: Vec::new(), cpu: 0 };
+    match scenario.threads {
+        Threads::Stream => ends.chunks(1).map(worker).collect(),
+        Threads::Host if ends.is_empty() => Vec::new(),
+        Threads::Host => vec![worker(&ends)],
+    }
+}
+
+impl RoleSpec {
+    /// Cycles begin for so long.
+    pub(crate) fn duration(&self) -> Nanos {
+        Nanos(self.duration_ns)
+    }
+}

@@ -1,0 +1,192 @@
+//! One cyclic thread: its ends opened, prepared, run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+use measure::{Event, EventKind, Side};
+use pubsub::Endpoint;
+use rt::ring::{Producer, Ring};
+use scenario::{Backlog, HostId, Scenario};
+use units::{Nanos, Tai};
+
+use crate::beat::{Beat, End, Times};
+use crate::executive::{Ended, Executive, Span};
+use crate::inlet::Inlet;
+use crate::outlet::Outlet;
+use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
+
+/// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// A cyclic thread before it starts.
+pub(crate) struct Worker {
+    beats: Vec<Beat>,
+    outlets: Vec<Outlet>,
+    ring: Ring,
+    trace: Producer,
+    /// One for each outlet; they go to the threads that fetch stamps.
+    stamps: Vec<Producer>,
+    cpu: usize,
+    tai_minus_utc: Nanos,
+}
+
+impl Worker {
+    /// Opens the sockets and rings of a thread.
+    ///
+    /// # Errors
+    /// What could not be opened, in words.
+    pub(crate) fn open(spec: &RoleSpec, worker: &WorkerSpec, scenario: &Scenario) -> Result<Self, String> {
+        let tai_minus_utc = rt::clock::tai_minus_utc();
+        let names = worker.outlets(scenario);
+        for end in &worker.ends {
+            // Until the kernel has put its queue in place, frames sent on a fresh interface vanish without a word.
+            let running = link::interface::wait_until_running(&end.interface, Nanos::from_millis(3_000));
+            if !running.map_err(|error| error.to_string())? {
+                return Err(format!("interface {} found no partner within 3 s", end.interface));
+            }
+        }
+        let open = |&(interface, priority): &(&str, u8)| {
+            Sender::open(interface, SenderOptions { priority, stamps: spec.stamps }).map(Outlet::new)
+        };
+        let outlets = names.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        let mut beats = Vec::new();
+        for (times, ends) in rhythms(scenario, HostId(spec.host), &worker.ends) {
+            let mut inlets = Vec::new();
+            let mut opened = Vec::new();
+            for (index, end) in ends.into_iter().enumerate() {
+                let stream = &scenario.streams[end.stream];
+                let outlet = (end.interface.as_str(), stream.pcp);
+                let outlet = end.sends(scenario).then(|| names.iter().position(|name| *name == outlet)).flatten();
+                opened.push(open_end(scenario, end, outlet)?);
+                if end.receives(scenario) {
+                    let options = ReceiverOptions {
+                        // What the writer sends the reader gets, and the other way round.
+                        destination: Some(stream.destinations[usize::from(end.writer)]),
+                        tai_minus_utc,
+                        stamps: spec.stamps,
+                        buffer_bytes: RECEIVE_BUFFER_BYTES,
+                        ..ReceiverOptions::default()
+                    };
+                    let receiver = Receiver::open(&end.interface, options).map_err(|error| error.to_string())?;
+                    inlets.push(Inlet::new(receiver, index));
+                }
+            }
+            let mut beat = Beat::new(times, opened, inlets);
+            beat.backlog = scenario.backlog;
+            beats.push(beat);
+        }
+        let attach = |number: &_| Ring::attach_inherited(*number).map_err(|error| error.to_string());
+        let ring = attach(&worker.trace)?;
+        let trace = ring.producer().map_err(|error| error.to_string())?;
+        let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
+        let stamps = worker.stamps.iter().map(produce).collect::<Result<_, _>>()?;
+        Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc })
+    }
+
+    /// Runs the thread from its preparation to its last cycle.
+    pub(crate) fn run(
+        mut self,
+        spec: &RoleSpec,
+        granted: &std::sync::mpsc::Sender<Vec<String>>,
+        terminated: &Arc<AtomicBool>,
+    ) -> WorkerFinished {
+        // The threads that fetch stamps start first: they must not inherit the processor and stay ordinary.
+        let fetching = Arc::new(AtomicBool::new(spec.stamps));
+        let fetchers = if spec.stamps { self.fetch_stamps(&fetching) } else { Vec::new() };
+        let requested = rt::thread::Requested {
+            fifo_priority: spec.realtime.then_some(80),
+            cpu: spec.realtime.then_some(self.cpu),
+            lock_memory: spec.realtime,
+            timer_slack_1ns: true,
+            cpu_dma_latency: spec.realtime,
+        };
+        let grant = rt::thread::prepare(&requested);
+        _ = granted.send(grant.describe());
+        let ring = self.ring;
+        let stop = || ring.cell(cells::STOP).load(Ordering::Relaxed) != 0 || terminated.load(Ordering::Relaxed);
+        while ring.cell(cells::START).load(Ordering::Acquire) == 0 && !stop() {
+            rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(1));
+        }
+        let t0 = Tai(ring.cell(cells::START).load(Ordering::Acquire) as i64);
+        let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
+        let mut executive = Executive::new(span, self.beats, self.outlets, self.trace, &stop);
+        let before = rt::alloc::allocations_of_this_thread();
+        let ended = if stop() { Ended::Stopped } else { executive.run() };
+        let allocations = rt::alloc::allocations_of_this_thread() - before;
+        // The last frames' stamps are still on their way.
+        rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(5));
+        fetching.store(false, Ordering::Relaxed);
+        fetchers.into_iter().for_each(|fetcher| _ = fetcher.join());
+        drop(grant);
+        let failure = match ended {
+            Ended::Done | Ended::Stopped => None,
+            Ended::Receive(errno) => Some(format!("receiving failed: {}", std::io::Error::from_raw_os_error(errno))),
+        };
+        WorkerFinished { allocations, receiver_drops: executive.receiver_drops(), failure }
+    }
+
+    /// Starts the threads that fetch transmit timestamps and put them into their rings, one an outlet.
+    fn fetch_stamps(&mut self, fetching: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
+        let names: Arc<[(u16, Side)]> =
+            self.beats.iter().flat_map(|beat| &beat.ends).map(|end| (end.stream, end.side)).collect();
+        let mut fetchers = Vec::new();
+        for (outlet, mut ring) in self.outlets.iter().zip(std::mem::take(&mut self.stamps)) {
+            let Ok(mut reader) = outlet.sender().stamps(self.tai_minus_utc) else { continue };
+            let (fetching, sends, names) = (Arc::clone(fetching), Arc::clone(outlet.sends()), Arc::clone(&names));
+            fetchers.push(thread::spawn(move || {
+                while fetching.load(Ordering::Relaxed) {
+                    while let Ok(Some(stamp)) = reader.wait(Nanos::from_millis(20)) {
+                        let publication = sends.publication(stamp.id);
+                        let Some(&(stream, side)) = names.get(publication.end as usize) else { continue };
+                        let kind = EventKind::Left { handle: publication.handle, at: stamp.at };
+                        ring.push(&Event { stream, side, kind }.pack());
+                    }
+                }
+            }));
+        }
+        fetchers
+    }
+}
+
+/// The ends of a thread by their rhythm, in the order of the scenario.
+fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]) -> Vec<(Times, Vec<&'a EndSpec>)> {
+    let phases = scenario.host(host).phases;
+    let mut found: Vec<(Times, Vec<&EndSpec>)> = Vec::new();
+    let mut known: HashMap<Times, usize> = HashMap::new();
+    for end in ends {
+        let cycle = scenario.streams[end.stream].cycle;
+        let times = Times {
+            cycle,
+            subscribe: phases.subscribe.of(cycle),
+            window: phases.window.of(cycle),
+            application: phases.application.of(cycle),
+            publish: phases.publish.of(cycle),
+        };
+        // An end that reads one message a cycle counts for itself.
+        let shared = known.get(&times).copied().filter(|_| scenario.backlog == Backlog::Drain);
+        match shared {
+            Some(index) => found[index].1.push(end),
+            None => {
+                known.insert(times, found.len());
+                found.push((times, vec![end]));
+            }
+        }
+    }
+    found
+}
+
+fn open_end(scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result<End, String> {
+    let stream = &scenario.streams[end.stream];
+    let endpoint = Endpoint::new(stream.endpoint(scenario, end.writer))
+        .map_err(|error| format!("stream {}: {error}", stream.name))?;
+    let side = if end.writer { Side::Writer } else { Side::Reader };
+    let mut opened = End::new(end.stream as u16, side, endpoint);
+    opened.outlet = outlet;
+    opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
+    opened.start = stream.start;
+    opened.tag = Some((stream.vid, stream.pcp));
+    Ok(opened)
+}
