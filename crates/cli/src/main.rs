@@ -44,7 +44,7 @@ enum Command {
     Bound(commands::bound::Arguments),
     /// Run a scenario in virtual time
     Simulate(commands::simulate::Arguments),
-    /// Run a scenario for real, in network namespaces of this machine (needs root)
+    /// Run a scenario for real, in network namespaces of this machine (best as root)
     Run(commands::run::Arguments),
     /// Remove what a killed run left on this machine (needs root)
     Restore(commands::restore::Arguments),

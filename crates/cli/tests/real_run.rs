@@ -323,24 +323,81 @@ fn a_namespace_of_somebody_else_is_left_alone() {
     assert_eq!(still, ["db-t-taken-pub"]);
 }
 
+/// The program and a scenario where an ordinary user can reach them, whatever the folder of the build allows.
+fn for_everyone(name: &str) -> (tempfile::TempDir, [std::path::PathBuf; 2]) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    let folder = tempfile::Builder::new().permissions(mode).tempdir().unwrap();
+    let program = folder.path().join("downbeat");
+    std::fs::copy(DOWNBEAT, &program).unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", name);
+    // The umask may have cut it.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    (folder, [program, scenario])
+}
+
+const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
 #[test]
-fn without_root_a_run_says_what_it_needs() {
+fn without_root_a_run_has_a_user_namespace_of_its_own() {
     if !can_run("without_root") {
         return;
     }
     let _alone = alone();
-    // A copy that an ordinary user can reach, whatever the folder of the build allows.
-    let folder =
-        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
-    let program = folder.path().join("downbeat");
-    std::fs::copy(DOWNBEAT, &program).unwrap();
-    let scenario = common::scenario(folder.path(), "two-hosts", "t-noroot");
-    let output = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+    let (folder, [program, scenario]) = for_everyone("t-noroot");
+    let out = folder.path().join("out");
+    let output = Command::new(AS_NOBODY[0])
+        .args(&AS_NOBODY[1..])
         .arg(&program)
-        .args(["run", scenario.to_str().unwrap(), "--out", "/tmp/never"])
+        .args(["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "2s"])
         .output()
         .unwrap();
+    let text = stderr(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+    assert!(text.contains("SCHED_FIFO 80: not allowed"), "what is lost is said: {text}");
+    let run = run_json(&out);
+    assert_eq!(run["machine"]["rights"], "a user namespace of its own");
+    assert!(run["streams"][0]["round_trip"]["wire"]["count"].as_u64().unwrap() > 100);
+    assert!(namespaces("t-noroot").is_empty());
+    // Its own /run ends with it: results must not go there.
+    let output = Command::new(AS_NOBODY[0])
+        .args(&AS_NOBODY[1..])
+        .arg(&program)
+        .args(["run", scenario.to_str().unwrap(), "--out", "/run/out"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--out"), "{}", stderr(&output));
+}
+
+#[test]
+fn without_any_right_a_run_says_what_it_needs() {
+    if !can_run("without_any_right") {
+        return;
+    }
+    let _alone = alone();
+    let (_folder, [program, scenario]) = for_everyone("t-noright");
+    // A user namespace in which no further one is allowed. It waits until this process, whose right that is, has told
+    // it who its users are.
+    let line = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec {} {} run {} --out /tmp/never",
+        AS_NOBODY.join(" "),
+        program.display(),
+        scenario.display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["--user", "sh", "-c", "echo here && read go && exec sh -c \"$0\"", &line])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut here = [0; 5];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut here).unwrap();
+    for map in ["uid_map", "gid_map"] {
+        std::fs::write(format!("/proc/{}/{map}", child.id()), "0 0 65536").unwrap();
+    }
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let text = stderr(&output);
     assert!(text.contains("root") && text.contains("sudo"), "{text}");

@@ -12,6 +12,7 @@
 //!     folder: "runs/first".into(),
 //!     stamps: true,
 //!     realtime: true,
+//!     rights: downbeat_lab::Rights::take("runs/first".as_ref())?,
 //!     pauses: Vec::new(),
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],
@@ -27,10 +28,12 @@ mod error;
 mod host;
 mod journal;
 mod machine;
+mod rights;
 mod run;
 mod topology;
 mod traffic;
 
 pub use error::LabError;
 pub use journal::{Restored, restore};
+pub use rights::Rights;
 pub use run::{Pause, RunOptions, RunOutcome, check, run, utc_seconds};

@@ -36,6 +36,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Top
         ("pacing", json!(pacing)),
         ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
         ("realtime", json!(options.realtime)),
+        ("rights", json!(options.rights.name())),
         ("command", json!(options.command)),
     ];
     entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use nix::sched::{CloneFlags, setns};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
@@ -25,6 +26,34 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     };
     let namespace = File::open(path).map_err(told)?;
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| told(errno.into()))
+}
+
+/// Makes this process root of a user namespace of its own, with network and mounts of its own and an empty `/run`:
+/// enough to make network namespaces, where the distribution allows it to ordinary users. What belongs to the real
+/// root (SCHED_FIFO, locked memory beyond the limit) stays out of reach, and all of it goes with the process.
+///
+/// Call it before the first thread is started.
+///
+/// # Errors
+/// The kernel or the distribution does not allow it; the message says which step. The process may then be left without
+/// any rights: end it.
+pub fn enter_own_user_namespace() -> io::Result<()> {
+    let told = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
+    };
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
+        .map_err(|errno| told("making a user namespace")(errno.into()))?;
+    // The kernel lets a process map its group only after it has given up changing its groups.
+    std::fs::write("/proc/self/setgroups", "deny").map_err(told("/proc/self/setgroups"))?;
+    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1")).map_err(told("/proc/self/uid_map"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1")).map_err(told("/proc/self/gid_map"))?;
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(|errno| told("keeping mounts to this process")(errno.into()))?;
+    mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, none)
+        .map_err(|errno| told("mounting an own /run")(errno.into()))
 }
 
 /// Asks the kernel to end this process with SIGTERM when the *thread* that started it ends.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{Pause, RunOptions};
+use lab::{Pause, Rights, RunOptions};
 use measure::Live;
 use scenario::Scenario;
 use units::Nanos;
@@ -58,8 +58,13 @@ impl Arguments {
             )));
         }
         let folder = self.out.clone().unwrap_or_else(|| measure::run_folder(&scenario.name, lab::utc_seconds()));
+        let rights = Rights::take(&folder)?;
+        if rights == Rights::OwnUserNamespace {
+            eprintln!("note: not root; the run has a user namespace of its own, without real-time priority");
+        }
         let options = RunOptions {
             duration,
+            rights,
             folder: folder.clone(),
             stamps: !self.no_stamps,
             realtime: !self.no_realtime,
