@@ -256,6 +256,48 @@ fn ctrl_c_in_the_first_second_undoes_everything() {
 }
 
 #[test]
+fn an_interface_down_and_up_again_and_one_removed_do_not_end_a_run() {
+    if !can_run("an_interface_down") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, commands) in [
+        ("t-down", &[&["link", "set", "eth0", "down"][..], &["link", "set", "eth0", "up"]][..]),
+        ("t-gone", &[&["link", "del", "eth0"]]),
+    ] {
+        let scenario = common::scenario(folder.path(), "two-hosts", name);
+        let out = folder.path().join(name);
+        let child = start(&scenario, &out, &["--duration", "4s"]);
+        wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces(name).len() == 2);
+        for command in commands {
+            std::thread::sleep(Duration::from_millis(1200));
+            let loopback = format!("db-{name}-loop");
+            assert!(Command::new("ip").args(["-n", &loopback]).args(*command).status().unwrap().success());
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "frames were lost: {}", stderr(&output));
+        let run = run_json(&out);
+        let incidents = run["incidents"].as_array().unwrap();
+        let named = |host: &str| {
+            let begins = |cause: &str| cause.starts_with(&format!("{host}: the interface of stream loop went down"));
+            incidents
+                .iter()
+                .any(|incident| incident["kind"] == "link-down" && begins(incident["cause"].as_str().unwrap()))
+        };
+        // With one end of a veth pair deleted, the other goes too; set down, the other only has no carrier.
+        assert!(named("loop") && (name == "t-down" || named("pub")), "{name}: {incidents:#?}");
+        let frames = run["streams"][0]["frames"].as_u64().unwrap();
+        assert!(frames > 1000, "{name}: the cycle went on: {frames} frames");
+        let back = run["streams"][0]["round_trip"]["wire"]["count"].as_u64().unwrap();
+        if name == "t-down" {
+            assert!(back > 1200, "frames come back after the interface has: {back} of {frames}");
+        }
+        assert!(namespaces(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn a_killed_host_process_ends_the_run_in_words() {
     if !can_run("a_killed_host_process") {
         return;

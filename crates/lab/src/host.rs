@@ -171,7 +171,6 @@ impl Hosts {
             for worker in &finished.workers {
                 allocations += worker.allocations;
                 drops += worker.receiver_drops;
-                notes.extend(worker.failure.iter().map(|failure| format!("{}: {failure}", host.name)));
             }
         }
         machine.insert("granted".into(), granted.into());

@@ -109,8 +109,11 @@ pub(crate) struct FirstSend {
 #[derive(Debug, Clone, Copy)]
 struct Send {
     message: u32,
+    /// When it was handed over, and when it left.
+    at: i64,
     left: i64,
-    failed: bool,
+    /// Error number, if it failed.
+    failed: Option<i32>,
 }
 
 /// What one end reported.
@@ -136,6 +139,8 @@ pub(crate) struct EndLog {
     pub(crate) outliers: Vec<Outlier>,
     /// First cycle and number of cycles left out.
     pub(crate) skipped: Vec<(i64, u32)>,
+    /// When receiving first failed, by error number.
+    pub(crate) receive_failed: BTreeMap<i32, i64>,
     /// Start of cycle 0, as the phases imply it.
     pub(crate) origin: Option<i64>,
     outlier_after: i64,
@@ -297,7 +302,7 @@ impl StreamLog {
             EventKind::Published { cycle, counter, sequence, handle, at, launch, bytes, repeated } => {
                 let position = self.message(counter, cycle);
                 let send = self.ends[end].send(handle);
-                send.message = position as u32;
+                (send.message, send.at) = (position as u32, at.0);
                 let send = *send;
                 let message = &mut self.messages[position];
                 let first = message.sends[end];
@@ -335,9 +340,9 @@ impl StreamLog {
                 let send = *send;
                 self.settle_handle(end, handle, send)
             }
-            EventKind::NotSent { handle, .. } => {
+            EventKind::NotSent { handle, errno } => {
                 let send = self.ends[end].send(handle);
-                send.failed = true;
+                send.failed = Some(errno);
                 let send = *send;
                 self.settle_handle(end, handle, send)
             }
@@ -367,6 +372,11 @@ impl StreamLog {
                 let log = &mut self.ends[end];
                 log.ran(cycle.saturating_add(i64::from(cycles)));
                 log.skipped.push((cycle, cycles));
+                None
+            }
+            EventKind::ReceiveFailed { at, errno } => {
+                let first = self.ends[end].receive_failed.entry(errno).or_insert(at.0);
+                *first = at.0.min(*first);
                 None
             }
         }
@@ -430,7 +440,7 @@ impl StreamLog {
     fn settle(&mut self, end: usize, send: Send) -> Option<i64> {
         let message = &mut self.messages[send.message as usize];
         let failed = [flags::NOT_SENT_WRITER, flags::NOT_SENT_READER][end];
-        message.flags = message.flags & !failed | if send.failed { failed } else { 0 };
+        message.flags = message.flags & !failed | if send.failed.is_some() { failed } else { 0 };
         let known = message.round_trip().is_some();
         message.t[1 + 4 * end] = send.left;
         if known { None } else { message.round_trip() }
@@ -446,11 +456,16 @@ impl Message {
 impl EndLog {
     fn send(&mut self, handle: u32) -> &mut Send {
         let position = self.send_index.get(u64::from(handle)).unwrap_or_else(|| {
-            self.sends.push(Send { message: u32::MAX, left: NONE, failed: false });
+            self.sends.push(Send { message: u32::MAX, at: NONE, left: NONE, failed: None });
             self.send_index.insert(u64::from(handle), self.sends.len() - 1);
             self.sends.len() - 1
         });
         &mut self.sends[position]
+    }
+
+    /// Sends that failed: when they were handed over, if that is known, and the error number.
+    pub(crate) fn failed_sends(&self) -> impl Iterator<Item = (Option<i64>, i32)> + '_ {
+        self.sends.iter().filter_map(|send| Some(((send.at != NONE).then_some(send.at), send.failed?)))
     }
 
     fn ran(&mut self, cycle: i64) {

@@ -340,6 +340,10 @@ pub mod kinds {
     pub const LAUNCH_LATE: &str = "launch-late";
     /// Frames were lost.
     pub const FRAMES_LOST: &str = "frames-lost";
+    /// The interface of a station went down or away.
+    pub const LINK_DOWN: &str = "link-down";
+    /// The operating system refused to send frames.
+    pub const SEND_REFUSED: &str = "send-refused";
     /// Nothing arrived although it was published.
     pub const WRITER_SILENT: &str = "writer-silent";
     /// The variables of a message differed.

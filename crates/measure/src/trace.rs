@@ -5,7 +5,7 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0–7 | kind, 1 to 8; a zeroed record is no event |
+//! | 0–7 | kind, 1 to 9; a zeroed record is no event |
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
@@ -159,6 +159,13 @@ pub enum EventKind {
         /// How many.
         cycles: u32,
     },
+    /// Receiving failed; the end goes on.
+    ReceiveFailed {
+        /// When it was noticed.
+        at: Tai,
+        /// Error number of the operating system.
+        errno: i32,
+    },
 }
 
 const PUBLISHED: u64 = 1;
@@ -169,6 +176,7 @@ const FOREIGN: u64 = 5;
 const APPLICATION: u64 = 6;
 const PHASE: u64 = 7;
 const SKIPPED: u64 = 8;
+const RECEIVE_FAILED: u64 = 9;
 
 const READER_BIT: u64 = 1 << 8;
 /// Flags: first, second, third optional value; truth value of the kind.
@@ -252,6 +260,10 @@ impl Event {
                 record[1] = cycle as u64;
                 SKIPPED | high(cycles)
             }
+            EventKind::ReceiveFailed { at, errno } => {
+                record[1] = tai(at);
+                RECEIVE_FAILED | high(errno as u32)
+            }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
         record
@@ -307,6 +319,7 @@ impl Event {
                 took: Nanos(record[4] as i64),
             },
             SKIPPED => EventKind::Skipped { cycle, cycles: value },
+            RECEIVE_FAILED => EventKind::ReceiveFailed { at: instant(1), errno: value as i32 },
             _ => return None,
         };
         let side = if head & READER_BIT != 0 { Side::Reader } else { Side::Writer };
@@ -364,6 +377,7 @@ mod tests {
             application,
             phase,
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
+            (instant(), any::<i32>()).prop_map(|(at, errno)| EventKind::ReceiveFailed { at, errno }),
         ]
     }
 

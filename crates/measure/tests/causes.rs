@@ -165,3 +165,31 @@ fn an_end_that_stops_early_is_named() {
     let lost_at_loop = observations.rows.iter().filter(|row| row.has(flags::LOST_LOOPBACK)).count();
     assert!(lost_at_loop > 400, "{lost_at_loop}");
 }
+
+#[test]
+fn an_interface_that_went_down_is_named_once() {
+    let scenario = scenario(0);
+    let mut exchange = Exchange::default();
+    for cycle in 1..1_000 {
+        exchange.phase(cycle, 3_000, 3_000);
+        exchange.message(cycle, cycle as u64, Fate::Fine, 0);
+    }
+    for (at, errno) in [(900 * CYCLE, 100), (950 * CYCLE, 100), (960 * CYCLE, 9)] {
+        exchange.push(Side::Reader, EventKind::ReceiveFailed { at: Tai(at), errno });
+    }
+    for (handle, errno) in [(10, 6), (11, 100), (12, 105), (13, 62)] {
+        exchange.push(Side::Writer, EventKind::NotSent { handle, errno });
+    }
+    let run = exchange.summarise(&scenario);
+    let down = of_kind(&run.incidents, "link-down");
+    let causes: Vec<_> = down.iter().map(|incident| incident.cause.as_str()).collect();
+    assert_eq!(down.len(), 3, "{causes:?}");
+    assert!(causes.iter().any(|cause| cause.starts_with("pub: the interface") && cause.contains("2 frames")));
+    assert!(
+        down.iter().any(|incident| incident.cause.starts_with("loop: the interface") && incident.at_ns == 900 * CYCLE)
+    );
+    assert!(causes.iter().any(|cause| cause.contains("receiving") && cause.contains("Bad file")), "{causes:?}");
+    let refused = of_kind(&run.incidents, "send-refused");
+    assert_eq!(refused.len(), 1, "an overrun's skipped launches are not refused sends: {refused:?}");
+    assert!(refused[0].cause.contains("ENOBUFS"), "{}", refused[0].cause);
+}

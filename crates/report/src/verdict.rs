@@ -181,12 +181,14 @@ pub(crate) fn start(run: &Run<'_>) -> i64 {
 
 /// Causes stand before what follows from them.
 fn rank(kind: &str) -> usize {
-    const ORDER: [&str; 10] = [
+    const ORDER: [&str; 12] = [
         kinds::TRACE_MISSING,
         kinds::WRITER_SILENT,
         kinds::LINK_OVERLOAD,
         kinds::PAYLOAD_LATE,
         kinds::HOST_LATE,
+        kinds::LINK_DOWN,
+        kinds::SEND_REFUSED,
         kinds::STANDING_BACKLOG,
         kinds::WRONG_TAG,
         kinds::INCONSISTENT_SET,
@@ -206,6 +208,8 @@ fn kind_words(kind: &str) -> &str {
         kinds::WRITER_SILENT => "A publisher fell silent",
         kinds::INCONSISTENT_SET => "The variables of a message disagreed",
         kinds::WRONG_TAG => "Frames arrived with another tag",
+        kinds::LINK_DOWN => "An interface went down",
+        kinds::SEND_REFUSED => "The operating system refused to send",
         kinds::STANDING_BACKLOG => "A standing backlog: every counter comes back late by the same number of cycles",
         kinds::TRACE_MISSING => "Part of the trace is missing",
         other => other,

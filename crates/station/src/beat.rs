@@ -135,13 +135,12 @@ impl Beat {
     }
 
     /// Reads what has arrived, as far as the backlog rule allows.
-    ///
-    /// # Errors
-    /// `errno` of the socket.
     #[inline]
-    pub(crate) fn drain(&mut self, now: Tai, decoded: impl Fn() -> Tai, trace: &mut Producer) -> Result<(), i32> {
+    pub(crate) fn drain(&mut self, now: Tai, decoded: impl Fn() -> Tai, trace: &mut Producer) {
         let cycle = self.cycle_of(now);
         let one = self.backlog == Backlog::Keep;
-        self.inlets.iter_mut().try_for_each(|inlet| inlet.drain(cycle, one, &mut self.ends, &decoded, trace))
+        for inlet in &mut self.inlets {
+            inlet.drain(cycle, one, &mut self.ends, &decoded, trace);
+        }
     }
 }

@@ -51,8 +51,6 @@ pub enum Ended {
     Done,
     /// Told to stop.
     Stopped,
-    /// A receiving socket failed with this `errno`.
-    Receive(i32),
 }
 
 /// What a launch has to know about the end whose frame it is.
@@ -75,7 +73,6 @@ pub struct Executive<'a> {
     launches: LaunchQueue,
     /// The ends of all beats by number: whose the frames in the launch queue are.
     owners: Vec<Owner>,
-    failed: Option<i32>,
 }
 
 impl<'a> Executive<'a> {
@@ -102,7 +99,7 @@ impl<'a> Executive<'a> {
         }
         let agenda = beats.iter().enumerate().map(|(index, beat)| Reverse((beat.due(), index))).collect();
         let launches = LaunchQueue::new(depth);
-        Self { span, beats, outlets, trace, stop, agenda, launches, owners, failed: None }
+        Self { span, beats, outlets, trace, stop, agenda, launches, owners }
     }
 
     /// Runs until the cycles are done or somebody says stop.
@@ -111,9 +108,6 @@ impl<'a> Executive<'a> {
         loop {
             if (self.stop)() {
                 return Ended::Stopped;
-            }
-            if let Some(errno) = self.failed {
-                return Ended::Receive(errno);
             }
             let next = self.agenda.peek().map(|Reverse(next)| *next);
             let launch = self.launches.first_due();
@@ -167,9 +161,6 @@ impl<'a> Executive<'a> {
         while let Some(closing) = self.beats.iter().filter_map(|beat| beat.window_end).min() {
             let end = closing.min(due);
             self.read_until(end, due - margin);
-            if self.failed.is_some() {
-                return;
-            }
             self.beats.iter_mut().for_each(|beat| beat.window_end = beat.window_end.filter(|closing| *closing > end));
             if end == due {
                 break;
@@ -184,7 +175,7 @@ impl<'a> Executive<'a> {
         loop {
             let now = clock::now();
             self.drain_open(now.min(end));
-            if now >= end || self.failed.is_some() {
+            if now >= end {
                 return;
             }
             let sleep = end.min(awake) - now;
@@ -196,9 +187,7 @@ impl<'a> Executive<'a> {
 
     fn drain_open(&mut self, now: Tai) {
         for beat in self.beats.iter_mut().filter(|beat| beat.window_end.is_some()) {
-            if let Err(errno) = beat.drain(now, clock::now, &mut self.trace) {
-                self.failed = Some(errno);
-            }
+            beat.drain(now, clock::now, &mut self.trace);
         }
     }
 
@@ -207,8 +196,10 @@ impl<'a> Executive<'a> {
         let open = self.beats.iter().filter(|beat| beat.window_end.is_some());
         let mut sockets = open.flat_map(|beat| &beat.inlets).map(crate::Inlet::receiver);
         let wait = |receiver: &Receiver, sleep| {
-            // An error shows at the next read.
-            _ = receiver.wait(sleep);
+            // A socket whose interface is gone has an error at once and for ever: the thread must not spin for it.
+            if receiver.wait(sleep).is_err() {
+                clock::sleep_through(clock::now() + sleep.min(GLANCE));
+            }
         };
         match (sockets.next(), sockets.next()) {
             (None, _) => clock::sleep_through(clock::now() + sleep),
@@ -220,9 +211,7 @@ impl<'a> Executive<'a> {
     fn subscribe(&mut self, index: usize, due: Tai) {
         let beat = &mut self.beats[index];
         beat.window_end = (beat.times.window > Nanos::ZERO).then_some(due + beat.times.window);
-        if let Err(errno) = beat.drain(due, clock::now, &mut self.trace) {
-            self.failed = Some(errno);
-        }
+        beat.drain(due, clock::now, &mut self.trace);
     }
 
     fn application(&mut self, index: usize, cycle: i64) {

@@ -36,7 +36,7 @@ impl Inlet {
         self.receiver.drops().unwrap_or(0)
     }
 
-    /// Reads all that is there, or one message a cycle.
+    /// Reads all that is there, or one message a cycle. A failure of the socket is recorded.
     #[inline]
     pub(crate) fn drain(
         &mut self,
@@ -45,13 +45,18 @@ impl Inlet {
         ends: &mut [End],
         decoded: impl Fn() -> Tai,
         trace: &mut Producer,
-    ) -> Result<(), i32> {
-        let Some(end) = ends.get_mut(self.end) else { return Ok(()) };
+    ) {
+        let Some(end) = ends.get_mut(self.end) else { return };
         while !(one && self.read_in == Some(cycle)) {
             let received = match self.receiver.receive() {
                 Ok(Some(received)) => received,
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(error.raw_os_error().unwrap_or(0)),
+                Ok(None) => return,
+                // The interface may come back: the end goes on.
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    end.record(trace, EventKind::ReceiveFailed { at: decoded(), errno });
+                    return;
+                }
             };
             let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
             let stamp = received.stamp;
@@ -83,6 +88,5 @@ impl Inlet {
             };
             end.record(trace, kind);
         }
-        Ok(())
     }
 }

@@ -114,8 +114,6 @@ pub struct WorkerFinished {
     pub allocations: u64,
     /// Frames that the kernel dropped before its sockets.
     pub receiver_drops: u64,
-    /// What ended it early, in words.
-    pub failure: Option<String>,
 }
 
 /// The cyclic threads of a host; `interface` tells what an output port is called. Rings and processors are still to be

@@ -13,7 +13,7 @@ use scenario::{Backlog, HostId, Scenario};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
-use crate::executive::{Ended, Executive, Span};
+use crate::executive::{Executive, Span};
 use crate::inlet::Inlet;
 use crate::outlet::Outlet;
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
@@ -114,18 +114,16 @@ impl Worker {
         let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
         let mut executive = Executive::new(span, self.beats, self.outlets, self.trace, &stop);
         let before = rt::alloc::allocations_of_this_thread();
-        let ended = if stop() { Ended::Stopped } else { executive.run() };
+        if !stop() {
+            executive.run();
+        }
         let allocations = rt::alloc::allocations_of_this_thread() - before;
         // The last frames' stamps are still on their way.
         rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(5));
         fetching.store(false, Ordering::Relaxed);
         fetchers.into_iter().for_each(|fetcher| _ = fetcher.join());
         drop(grant);
-        let failure = match ended {
-            Ended::Done | Ended::Stopped => None,
-            Ended::Receive(errno) => Some(format!("receiving failed: {}", std::io::Error::from_raw_os_error(errno))),
-        };
-        WorkerFinished { allocations, receiver_drops: executive.receiver_drops(), failure }
+        WorkerFinished { allocations, receiver_drops: executive.receiver_drops() }
     }
 
     /// Starts the threads that fetch transmit timestamps and put them into their rings, one an outlet.

@@ -8,6 +8,8 @@
 //! | `launch-late` | frames left more than a tenth of the cycle after their launch time, no host being late |
 //! | `frames-lost` | frames were lost, no host being late; those within ten cycles at one place are one incident |
 //! | `writer-silent` | such a loss of ten or more frames in a row before the reader |
+//! | `link-down` | an interface went down or away, as failed receiving or refused sends tell; once a stream and end |
+//! | `send-refused` | sends were refused for another reason than an overrun; once a stream, end and reason |
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
 //! | `standing-backlog` | the counter comes back later by whole cycles, and for 20 cycles on end |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
@@ -15,6 +17,7 @@
 mod host;
 mod network;
 mod plan;
+mod sockets;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -49,6 +52,7 @@ pub(crate) fn find(
         found.extend(network::launched_late(&seen));
         found.extend(network::broken(&seen));
         found.extend(network::backlog(&seen));
+        found.extend(sockets::refused(&seen));
         found.extend(network::trace_missing(&seen));
         found.extend(plan::payload_late(&seen));
     }
