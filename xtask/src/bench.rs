@@ -132,7 +132,7 @@ fn measure(pairs: &[place::Pair], amount: Amount) -> Result<Report, rounds::Fail
     for fields in streams::FIELDS {
         parts.push(Part::new(Side::Receive, fields, receive::measure(receive_pairs, fields, amount)?)?);
     }
-    for fields in streams::FIELDS {
+    for fields in streams::CODEC_FIELDS {
         parts.push(Part::new(Side::Codec, fields, codec::measure(fields, amount)?)?);
     }
     let load = [load_before, load()];

@@ -42,6 +42,11 @@ pub enum LayoutError {
         /// UInt64 fields at the end of its first DataSetMessage.
         found: usize,
     },
+    /// A DataSetWriterId that no DataSetMessage of the layout has.
+    UnknownWriter {
+        /// The id.
+        writer_id: u16,
+    },
     /// What the role needs is missing.
     Missing {
         /// "write" or "read".
@@ -85,6 +90,10 @@ impl fmt::Display for LayoutError {
                 f,
                 "endpoint with {variables} variables: expected 1 or more, and a first DataSetMessage that ends with as \
                  many UInt64 fields; it ends with {found}"
+            ),
+            Self::UnknownWriter { writer_id } => write!(
+                f,
+                "DataSetWriterId {writer_id} is wanted, but no DataSetMessage of the layout has it; add it to the layout"
             ),
             Self::Missing { part, role } => write!(f, "endpoint of role {role}: expected a layout to {part}"),
             Self::Unused { part, role } => {

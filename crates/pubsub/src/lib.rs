@@ -37,20 +37,34 @@
 
 extern crate alloc;
 
+mod application;
+mod constants;
+mod counter;
 mod endpoint;
 mod error;
+mod image;
 mod layout;
+mod moves;
 mod plan;
+mod publisher;
 mod reader;
 mod run;
 mod sequence;
+mod subscriber;
+mod supervision;
 mod template;
 
-pub use endpoint::{Counts, Endpoint, EndpointConfig, Outgoing, RESYNC_PHASES, Reception, Role, Step};
+pub use application::{Application, Input, ReaderInput, Status, Step};
+pub use counter::{CounterApplication, Role};
+pub use endpoint::{Counts, Endpoint, EndpointConfig, Outgoing, RESYNC_PHASES, Reception};
 pub use error::{LayoutError, Mismatch, PatchError};
+pub use image::{ImageField, ImageLayout, ImageSize};
 pub use layout::{DataSetLayout, GroupHeaderLayout, NetworkMessageLayout};
+pub use publisher::{Published, Publisher};
 pub use reader::ReaderLayout;
 pub use run::UInt64Run;
 pub use sequence::{SequenceWindow, Verdict};
+pub use subscriber::{Received, Subscriber, SubscriberConfig, SubscriberCounts};
+pub use supervision::{Change, ReaderState};
 pub use template::WriterTemplate;
 pub use wire::{BuiltInType as FieldType, EthernetHeader, FieldEncoding, Guid, PublisherId, Value, VlanTag};

@@ -1,59 +1,60 @@
 //! Messages of a known layout: compare the constant bytes, read values at known offsets.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
+use alloc::vec::Vec;
 use wire::{MIN_PAYLOAD_BYTES, Value, array_at};
 
+use crate::constants::Constants;
 use crate::error::{LayoutError, Mismatch};
+use crate::image::{ImageLayout, ImageSize};
 use crate::layout::NetworkMessageLayout;
+use crate::moves::Moves;
 use crate::plan::Plan;
 use crate::run::UInt64Run;
-
-/// Distance from Variant byte to Variant byte of eight-byte values, the common case.
-const VARIANT64: usize = 9;
 
 /// A layout prepared for reading.
 #[derive(Debug, Clone)]
 pub struct ReaderLayout {
     plan: Plan,
+    /// All but those that comparing the repeated fields with each other covers.
     constants: Constants,
-}
-
-/// The constant bytes of a message, in the forms in which they are compared.
-#[derive(Debug, Clone)]
-struct Constants {
-    /// Eight bytes at a time, those that change masked out: for headers, whose constants come in short pieces.
-    words: Vec<Word>,
-    /// Many constant bytes in a row.
-    spans: Vec<Range<usize>>,
-    /// Single constant bytes at a fixed distance: the Variant bytes of neighbouring fields of one type.
-    combs: Vec<Comb>,
-}
-
-/// The bytes `mask` of the word at `offset`.
-#[derive(Debug, Clone, Copy)]
-struct Word {
-    offset: usize,
-    expected: u64,
-    mask: u64,
-}
-
-/// `count` bytes of the same value, `stride` apart.
-#[derive(Debug, Clone, Copy)]
-struct Comb {
-    first: usize,
-    stride: usize,
-    count: usize,
-    byte: u8,
+    moves: Moves,
+    /// The Variant byte to compare while the run of eight-byte Variants is read; where there are others to compare at
+    /// that distance, or they are not all the same, none.
+    eights: Option<u8>,
 }
 
 impl ReaderLayout {
-    /// A reader of messages of `layout`.
+    /// A reader of messages of `layout`, with all its DataSets in the image ([`ImageLayout::of`]).
     pub fn new(layout: &NetworkMessageLayout) -> Result<Self, LayoutError> {
+        Self::with_image(layout, &ImageLayout::of(layout), Some)
+    }
+
+    /// A reader whose image has other DataSets than the message or fields that share a place: `image_of` tells which
+    /// DataSet of `image` gets the values of a DataSetMessage, `None` for one that nobody wants.
+    pub fn with_image(
+        layout: &NetworkMessageLayout,
+        image: &ImageLayout,
+        image_of: impl Fn(usize) -> Option<usize>,
+    ) -> Result<Self, LayoutError> {
         let plan = Plan::new(layout)?;
-        let constants = Constants::new(&plan.bytes, &plan.constants);
-        Ok(Self { plan, constants })
+        let moves = Moves::new(&plan.data_sets, image, 0, image_of);
+        let constants = match moves.repeated() {
+            None => Constants::new(&plan.bytes, &plan.constants),
+            Some(run) => {
+                let covered = run.covered();
+                let outside = |range: &Range<usize>| {
+                    [range.start..range.end.min(covered.start), range.start.max(covered.end)..range.end]
+                };
+                let others = plan.constants.iter().flat_map(outside).filter(|range| !range.is_empty());
+                Constants::new(&plan.bytes, &others.collect::<Vec<_>>())
+            }
+        };
+        let eights = moves
+            .type_of_eights(&plan.bytes)
+            .filter(|_| constants.nines().is_none_or(|region| moves.eights_in(region)));
+        Ok(Self { plan, constants, moves, eights })
     }
 
     /// Length of a message.
@@ -65,17 +66,28 @@ impl ReaderLayout {
     /// after them but the zeros that fill an Ethernet frame up to its minimum.
     #[inline]
     pub fn check(&self, uadp: &[u8]) -> Result<(), Mismatch> {
-        if self.matches(&self.constants, uadp) { Ok(()) } else { self.check_slowly(uadp) }
+        self.examine(uadp).map(drop)
     }
 
-    /// Whether length, padding and these constants are right.
+    /// The same, and whether fields that share a place in the image are equal.
     #[inline]
-    fn matches(&self, constants: &Constants, uadp: &[u8]) -> bool {
+    pub(crate) fn examine(&self, uadp: &[u8]) -> Result<bool, Mismatch> {
+        if self.matches(uadp) {
+            return Ok(true);
+        }
+        self.check_slowly(uadp)?;
+        // All constants are right: what differs are repeated fields.
+        Ok(self.moves.repeated().is_none())
+    }
+
+    /// Whether length, padding and constants are right, and repeated fields equal.
+    #[inline]
+    fn matches(&self, uadp: &[u8]) -> bool {
         let expected = self.plan.bytes.as_slice();
-        uadp.split_at_checked(expected.len()).is_some_and(|(message, rest)| {
-            constants.match_bytes(message, expected)
-                && (rest.is_empty() || (uadp.len() <= MIN_PAYLOAD_BYTES && rest.iter().all(|&byte| byte == 0)))
-        })
+        let Some((message, rest)) = uadp.split_at_checked(expected.len()) else { return false };
+        self.constants.match_bytes(message, expected)
+            && self.moves.repeated().is_none_or(|run| run.all_equal(message))
+            && (rest.is_empty() || is_padding(uadp, rest))
     }
 
     /// The same for what is not obviously good: byte by byte, so that the first difference is found.
@@ -110,6 +122,42 @@ impl ReaderLayout {
         Mismatch { offset, expected, found: None }
     }
 
+    /// [`Self::check`] and [`Self::read_image`] at once, and faster: values are compared and copied in one go. After an
+    /// error `image` has anything in it. Refuses everything when `image` is too short.
+    #[inline]
+    pub fn take_apart(&self, uadp: &[u8], image: &mut [u8]) -> Result<(), Mismatch> {
+        self.examine_into(uadp, image).map(drop)
+    }
+
+    /// The same, and whether fields that share a place in the image are equal.
+    #[inline(always)]
+    pub(crate) fn examine_into(&self, uadp: &[u8], image: &mut [u8]) -> Result<bool, Mismatch> {
+        let expected = self.plan.bytes.as_slice();
+        if let (Some((message, rest)), Some(byte)) = (uadp.split_at_checked(expected.len()), self.eights)
+            && self.moves.check(image).is_ok()
+            && self.constants.match_others(message, expected)
+            && self.moves.read_eights(message, image, byte)
+            && self.moves.repeated().is_none_or(|run| run.all_equal(message))
+            && (rest.is_empty() || is_padding(uadp, rest))
+        {
+            self.moves.read_others(message, image);
+            return Ok(true);
+        }
+        self.examine_then_read(uadp, image)
+    }
+
+    fn examine_then_read(&self, uadp: &[u8], image: &mut [u8]) -> Result<bool, Mismatch> {
+        let consistent = self.examine(uadp)?;
+        let read = self.read_image(uadp, image);
+        read.map_err(|_| Mismatch { offset: uadp.len(), expected: None, found: None })?;
+        Ok(consistent)
+    }
+
+    /// Places of SequenceNumber and Status of a DataSetMessage.
+    pub(crate) fn places(&self, data_set: usize) -> (Option<usize>, Option<usize>) {
+        self.plan.data_sets.get(data_set).map_or((None, None), |set| (set.sequence_number, set.status))
+    }
+
     /// A field of a message that passed [`Self::check`], both indices from 0.
     #[inline]
     pub fn field(&self, uadp: &[u8], data_set: usize, field: usize) -> Option<Value> {
@@ -127,6 +175,13 @@ impl ReaderLayout {
     #[inline]
     pub fn uint64s(&self, uadp: &[u8], run: &UInt64Run) -> Option<(u64, bool)> {
         run.read(uadp)
+    }
+
+    /// Copies the values of a message that passed [`Self::check`] to their places in `image`. Does nothing when `uadp`
+    /// is too short.
+    #[inline]
+    pub fn read_image(&self, uadp: &[u8], image: &mut [u8]) -> Result<(), ImageSize> {
+        self.moves.read(uadp, image)
     }
 
     /// SequenceNumber of the GroupHeader.
@@ -158,144 +213,10 @@ impl ReaderLayout {
     pub fn data_set_status(&self, uadp: &[u8], data_set: usize) -> Option<u16> {
         array_at(uadp, self.plan.data_sets.get(data_set)?.status?).map(u16::from_le_bytes)
     }
-
-    /// The number that tells newer messages from older ones: of the GroupHeader, else of the first DataSetMessage.
-    #[inline]
-    pub(crate) fn any_sequence_number(&self, uadp: &[u8]) -> Option<u16> {
-        self.sequence_number(uadp).or_else(|| self.data_set_sequence_number(uadp, 0))
-    }
 }
 
-impl Constants {
-    /// The bytes of `ranges`, ascending: as combs where there are enough alike at one distance, as spans where there are
-    /// many in a row, else as words.
-    fn new(bytes: &[u8], ranges: &[Range<usize>]) -> Self {
-        const WORTH_A_COMB: usize = 3;
-        const WORTH_A_SPAN: usize = 64;
-        let single = |range: &Range<usize>| (range.len() == 1).then(|| bytes.get(range.start).copied()).flatten();
-        let (mut short, mut spans, mut combs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rest = ranges;
-        while let [range, tail @ ..] = rest {
-            rest = tail;
-            if let (Some(byte), Some(next)) = (single(range), tail.first()) {
-                let stride = next.start - range.start;
-                let alike = |(index, other): &(usize, &Range<usize>)| {
-                    single(other) == Some(byte) && other.start == range.start + (index + 1) * stride
-                };
-                let count = 1 + tail.iter().enumerate().take_while(alike).count();
-                // The last tooth has a full stride of bytes after it only if its value, of the same type, has.
-                if count >= WORTH_A_COMB && range.start + count * stride <= bytes.len() {
-                    combs.push(Comb { first: range.start, stride, count, byte });
-                    rest = tail.get(count - 1..).unwrap_or_default();
-                    continue;
-                }
-            }
-            if range.len() >= WORTH_A_SPAN || bytes.len() < Word::BYTES {
-                spans.push(range.clone());
-            } else {
-                short.push(range.clone());
-            }
-        }
-        Constants { words: Word::cover(bytes, &short), spans, combs }
-    }
-
-    #[inline]
-    fn match_bytes(&self, message: &[u8], expected: &[u8]) -> bool {
-        self.words.iter().fold(0, |difference, word| difference | word.difference(message)) == 0
-            && self.spans.iter().all(|span| message.get(span.clone()) == expected.get(span.clone()))
-            && self.combs.iter().all(|comb| comb.matches(message))
-    }
-}
-
-impl Word {
-    const BYTES: usize = 8;
-
-    /// The words that cover `ranges`, which are ascending, of at least [`Self::BYTES`] bytes.
-    fn cover(bytes: &[u8], ranges: &[Range<usize>]) -> Vec<Self> {
-        let last = bytes.len().saturating_sub(Self::BYTES);
-        let mut words: Vec<Self> = Vec::new();
-        let mut covered = 0;
-        for at in ranges.iter().cloned().flatten() {
-            if at >= covered {
-                let offset = at.min(last);
-                words.push(Self { offset, expected: 0, mask: 0 });
-                covered = offset + Self::BYTES;
-            }
-            if let (Some(word), Some(&byte)) = (words.last_mut(), bytes.get(at)) {
-                let bit = 8 * (at - word.offset);
-                word.expected |= u64::from(byte) << bit;
-                word.mask |= 0xFF << bit;
-            }
-        }
-        words
-    }
-
-    /// 0 when the bytes are as expected.
-    #[inline]
-    fn difference(&self, message: &[u8]) -> u64 {
-        array_at(message, self.offset).map_or(u64::MAX, |bytes| (u64::from_le_bytes(bytes) ^ self.expected) & self.mask)
-    }
-}
-
-impl Comb {
-    #[inline]
-    fn matches(&self, uadp: &[u8]) -> bool {
-        match self.stride {
-            VARIANT64 => self.matches_at_nine(uadp),
-            stride => {
-                let teeth = uadp.get(self.first..).unwrap_or_default().iter().step_by(stride.max(1)).take(self.count);
-                teeth.len() == self.count && teeth.fold(0, |difference, byte| difference | (byte ^ self.byte)) == 0
-            }
-        }
-    }
-
-    #[inline]
-    fn matches_at_nine(&self, uadp: &[u8]) -> bool {
-        let region = uadp.get(self.first..).unwrap_or_default().as_chunks::<VARIANT64>().0;
-        let Some(teeth) = region.get(..self.count) else { return false };
-        let byte = self.byte;
-        // Four at a time: their differences do not wait for each other.
-        let (fours, rest) = teeth.as_chunks::<4>();
-        let mut difference = rest.iter().fold(0, |difference, [tooth, ..]| difference | (tooth ^ byte));
-        for [[a, ..], [b, ..], [c, ..], [d, ..]] in fours {
-            difference |= ((a ^ byte) | (b ^ byte)) | ((c ^ byte) | (d ^ byte));
-        }
-        difference == 0
-    }
-}
-
-/// A reader of messages with a run of counters that have to be equal: one comparison for the Variant bytes of the
-/// run and its values.
-#[derive(Debug, Clone)]
-pub(crate) struct CounterReader {
-    layout: ReaderLayout,
-    run: UInt64Run,
-    /// The constants that comparing the counters with each other leaves out.
-    others: Constants,
-}
-
-impl CounterReader {
-    pub(crate) fn new(layout: ReaderLayout, run: UInt64Run) -> Self {
-        let covered = run.after_first_type();
-        let outside =
-            |range: &Range<usize>| [range.start..range.end.min(covered.start), range.start.max(covered.end)..range.end];
-        let others: Vec<_> = layout.plan.constants.iter().flat_map(outside).filter(|range| !range.is_empty()).collect();
-        let others = Constants::new(&layout.plan.bytes, &others);
-        Self { layout, run, others }
-    }
-
-    /// The first counter of a message of the layout, and whether all are equal.
-    #[inline]
-    pub(crate) fn read(&self, uadp: &[u8]) -> Result<(u64, bool), Mismatch> {
-        if let Some((counter, true)) = self.run.read(uadp).filter(|_| self.layout.matches(&self.others, uadp)) {
-            return Ok((counter, true));
-        }
-        self.layout.check(uadp)?;
-        Ok(self.run.read(uadp).unwrap_or((0, false)))
-    }
-
-    #[inline]
-    pub(crate) fn layout(&self) -> &ReaderLayout {
-        &self.layout
-    }
+/// The zeros that fill an Ethernet frame up to its minimum.
+#[cold]
+fn is_padding(uadp: &[u8], rest: &[u8]) -> bool {
+    uadp.len() <= MIN_PAYLOAD_BYTES && rest.iter().all(|&byte| byte == 0)
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use wire::{FieldEncoding, VARIANT_TYPE_BYTES};
+use wire::{BuiltInType, FieldEncoding, VARIANT_TYPE_BYTES};
 
 /// Length of a UInt64 on the wire.
 const VALUE_BYTES: usize = 8;
@@ -43,18 +43,23 @@ impl UInt64Run {
         Self { start: self.start + header, ..self }
     }
 
+    /// One more field.
+    pub(crate) fn grow(&mut self) {
+        self.count += 1;
+    }
+
     #[inline]
     fn region<const STRIDE: usize>(&self) -> Option<Range<usize>> {
         Some(self.start..self.start.checked_add(self.count.checked_mul(STRIDE)?)?)
     }
 
-    /// All bytes of the run but the Variant byte of its first field (Variant) or none (RawData).
-    pub(crate) fn after_first_type(&self) -> Range<usize> {
-        let (stride, type_bytes) = match self.encoding {
-            FieldEncoding::Variant => (VALUE_BYTES + VARIANT_TYPE_BYTES, VARIANT_TYPE_BYTES),
-            FieldEncoding::RawData => (VALUE_BYTES, 0),
+    /// All bytes of the run.
+    pub(crate) fn covered(&self) -> Range<usize> {
+        let stride = match self.encoding {
+            FieldEncoding::Variant => VALUE_BYTES + VARIANT_TYPE_BYTES,
+            FieldEncoding::RawData => VALUE_BYTES,
         };
-        self.start + type_bytes..self.start + self.count * stride
+        self.start..self.start + self.count * stride
     }
 
     /// Sets all values; nothing when `buffer` is too short.
@@ -64,6 +69,26 @@ impl UInt64Run {
             FieldEncoding::Variant => fill::<{ VALUE_BYTES + VARIANT_TYPE_BYTES }>(self, buffer, value),
             FieldEncoding::RawData => fill::<VALUE_BYTES>(self, buffer, value),
         }
+    }
+
+    /// The bytes of the first value; `None` when `bytes` is too short.
+    #[inline]
+    pub(crate) fn first(&self, bytes: &[u8]) -> Option<[u8; VALUE_BYTES]> {
+        let type_bytes = match self.encoding {
+            FieldEncoding::Variant => VARIANT_TYPE_BYTES,
+            FieldEncoding::RawData => 0,
+        };
+        wire::array_at(bytes, self.start + type_bytes)
+    }
+
+    /// Whether all values are equal, and all Variant bytes right.
+    #[inline]
+    pub(crate) fn all_equal(&self, bytes: &[u8]) -> bool {
+        let right = match self.encoding {
+            FieldEncoding::Variant => bytes.get(self.start) == Some(&BuiltInType::UInt64.id()),
+            FieldEncoding::RawData => true,
+        };
+        right && self.read(bytes).is_some_and(|(_, equal)| equal)
     }
 
     /// The first value, and whether all others equal it, Variant bytes included; `None` when `bytes` is too short.

@@ -7,7 +7,9 @@ use core::ops::Range;
 use wire::{EthernetHeader, MIN_FRAME_BYTES, Value, Writer, patch};
 
 use crate::error::{LayoutError, PatchError};
+use crate::image::{ImageLayout, ImageSize};
 use crate::layout::NetworkMessageLayout;
+use crate::moves::Moves;
 use crate::plan::Plan;
 use crate::run::UInt64Run;
 
@@ -21,6 +23,14 @@ pub struct WriterTemplate {
     /// Where the UADP message is in it.
     uadp: Range<usize>,
     plan: Plan,
+    moves: Moves,
+    /// Place in the frame of the first Timestamp; beyond its end if there is none.
+    timestamp: usize,
+    /// There is something in the members below.
+    more_stamps: bool,
+    /// Places of all other Timestamps and of every SequenceNumber.
+    timestamps: Vec<usize>,
+    numbers: Vec<usize>,
 }
 
 impl WriterTemplate {
@@ -29,6 +39,15 @@ impl WriterTemplate {
     /// Untagged frames are padded with zeros to 60 bytes. Tagged frames are left as they are: what they lack, the
     /// device that sends them adds.
     pub fn new(layout: &NetworkMessageLayout, ethernet: Option<&EthernetHeader>) -> Result<Self, LayoutError> {
+        Self::with_image(layout, ethernet, &ImageLayout::of(layout))
+    }
+
+    /// The same with an image in which fields share a place ([`ImageLayout::repeating`]).
+    pub fn with_image(
+        layout: &NetworkMessageLayout,
+        ethernet: Option<&EthernetHeader>,
+        image: &ImageLayout,
+    ) -> Result<Self, LayoutError> {
         let plan = Plan::new(layout)?;
         let head_bytes = ethernet.map_or(0, EthernetHeader::bytes);
         let uadp = head_bytes..head_bytes + plan.bytes.len();
@@ -43,7 +62,15 @@ impl WriterTemplate {
             header.emit(&mut w)?;
         }
         w.put(&plan.bytes)?;
-        Ok(Self { frame, uadp, plan })
+        let moves = Moves::new(&plan.data_sets, image, uadp.start, Some);
+        let at = |place: Option<usize>| place.map(|at| uadp.start + at);
+        let sets = || plan.data_sets.iter();
+        let numbers = at(plan.sequence_number).into_iter().chain(sets().filter_map(|set| at(set.sequence_number)));
+        let mut timestamps = at(plan.timestamp).into_iter().chain(sets().filter_map(|set| at(set.timestamp)));
+        let timestamp = timestamps.next().unwrap_or(usize::MAX);
+        let (numbers, timestamps): (Vec<_>, Vec<_>) = (numbers.collect(), timestamps.collect());
+        let more_stamps = !(numbers.is_empty() && timestamps.is_empty());
+        Ok(Self { frame, uadp, plan, moves, timestamp, more_stamps, timestamps, numbers })
     }
 
     /// The frame as it is to be sent: Ethernet header, UADP message, padding.
@@ -86,6 +113,12 @@ impl WriterTemplate {
         run.moved(self.uadp.start).fill(&mut self.frame, value);
     }
 
+    /// Copies all values of an image to their fields.
+    #[inline]
+    pub fn write_image(&mut self, image: &[u8]) -> Result<(), ImageSize> {
+        self.moves.write(image, &mut self.frame)
+    }
+
     /// Sets the SequenceNumber of the GroupHeader.
     #[inline]
     pub fn set_sequence_number(&mut self, number: u16) -> Result<(), PatchError> {
@@ -122,26 +155,53 @@ impl WriterTemplate {
     /// Sets every SequenceNumber and every Timestamp that the layout has.
     #[inline]
     pub fn stamp(&mut self, number: u16, ticks: i64) {
-        let (number, ticks) = (number.to_le_bytes(), ticks.to_le_bytes());
-        let (start, frame) = (self.uadp.start, &mut self.frame);
-        let mut put = |place: Option<usize>, bytes: &[u8]| {
-            if let Some(at) = place {
-                // Every place of the plan is within the frame.
-                let _ = patch(frame, start + at, bytes);
+        put(&mut self.frame, self.timestamp, ticks.to_le_bytes());
+        if self.more_stamps {
+            for &at in &self.timestamps {
+                put(&mut self.frame, at, ticks.to_le_bytes());
             }
-        };
-        put(self.plan.sequence_number, &number);
-        put(self.plan.timestamp, &ticks);
-        for set in &self.plan.data_sets {
-            put(set.sequence_number, &number);
-            put(set.timestamp, &ticks);
+            for &at in &self.numbers {
+                put(&mut self.frame, at, number.to_le_bytes());
+            }
         }
+    }
+
+    /// Sets SequenceNumber and Timestamp of the NetworkMessage where the layout has them.
+    #[inline]
+    pub(crate) fn set_head(&mut self, number: Option<u16>, ticks: i64) {
+        let start = self.uadp.start;
+        if let (Some(at), Some(number)) = (self.plan.sequence_number, number) {
+            put(&mut self.frame, start + at, number.to_le_bytes());
+        }
+        if let Some(at) = self.plan.timestamp {
+            put(&mut self.frame, start + at, ticks.to_le_bytes());
+        }
+    }
+
+    /// Places in the frame of SequenceNumber and Timestamp of a DataSetMessage.
+    pub(crate) fn stamps(&self, data_set: usize) -> (Option<usize>, Option<usize>) {
+        let at = |place: Option<usize>| place.map(|at| self.uadp.start + at);
+        self.plan.data_sets.get(data_set).map_or((None, None), |set| (at(set.sequence_number), at(set.timestamp)))
+    }
+
+    /// Overwrites the bytes at a place that [`Self::stamps`] told.
+    #[inline]
+    pub(crate) fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        put(&mut self.frame, at, bytes);
     }
 
     #[inline]
     fn patch_at(&mut self, place: Option<usize>, bytes: &[u8]) -> Result<(), PatchError> {
         let at = self.uadp.start + place.ok_or(PatchError::Absent)?;
         patch(&mut self.frame, at, bytes).map_err(|_| PatchError::Absent)
+    }
+}
+
+/// Every place of the plan is within the frame.
+#[inline]
+fn put<const N: usize>(frame: &mut [u8], at: usize, bytes: [u8; N]) {
+    if let Some(place) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = bytes;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Random layouts: a reader takes what the template wrote, tells the first damaged byte, and never panics.
 
 use downbeat_pubsub::{
-    DataSetLayout, EthernetHeader, FieldEncoding, FieldType, GroupHeaderLayout, Mismatch, NetworkMessageLayout,
-    PublisherId, ReaderLayout, Value, WriterTemplate,
+    DataSetLayout, EthernetHeader, FieldEncoding, FieldType, GroupHeaderLayout, ImageLayout, Mismatch,
+    NetworkMessageLayout, PublisherId, ReaderLayout, Value, WriterTemplate,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -115,6 +115,45 @@ proptest! {
         for ((i, j), value) in places.zip(values) {
             prop_assert_eq!(reader.field(template.frame(), i, j).map(bits), Some(bits(value)));
         }
+    }
+
+    #[test]
+    fn an_image_is_all_fields_at_once(layout in layout(), bytes in vec(any::<u8>(), 64)) {
+        let mut one_by_one = WriterTemplate::new(&layout, None).unwrap();
+        let mut source = bytes.iter().cycle().copied();
+        let values = set_all(&mut one_by_one, &layout, || source.next().unwrap());
+        let image_layout = ImageLayout::of(&layout);
+        let mut image = vec![0; image_layout.bytes()];
+        let places = || layout.data_sets.iter().enumerate().flat_map(|(i, set)| (0..set.fields.len()).map(move |j| (i, j)));
+        for ((i, j), value) in places().zip(&values) {
+            prop_assert!(image_layout.set(&mut image, i, j, *value));
+        }
+        let mut at_once = WriterTemplate::new(&layout, None).unwrap();
+        let mut source = bytes.iter().cycle().copied();
+        set_all(&mut at_once, &layout, || source.next().unwrap() ^ 0x5A);
+        prop_assert!(at_once.write_image(&image[1..]).is_err());
+        prop_assert_eq!(at_once.write_image(&image), Ok(()));
+        let reader = ReaderLayout::new(&layout).unwrap();
+        let (mut read, mut taken) = (vec![0xEE; image.len()], vec![0xEE; image.len()]);
+        prop_assert_eq!(reader.read_image(one_by_one.frame(), &mut read), Ok(()));
+        prop_assert_eq!(reader.take_apart(one_by_one.frame(), &mut taken), Ok(()));
+        prop_assert!(reader.take_apart(one_by_one.frame(), &mut image.clone()[1..]).is_err());
+        for ((i, j), value) in places().zip(values) {
+            prop_assert_eq!(reader.field(at_once.frame(), i, j).map(bits), Some(bits(value)));
+            prop_assert_eq!(image_layout.get(&read, i, j).map(bits), Some(bits(value)));
+            prop_assert_eq!(image_layout.get(&taken, i, j).map(bits), Some(bits(value)));
+        }
+    }
+
+    #[test]
+    fn taking_apart_finds_what_checking_finds(layout in layout(), at in any::<prop::sample::Index>(), damage in 0..=255_u8) {
+        let mut message = WriterTemplate::new(&layout, None).unwrap().frame().to_vec();
+        let reader = ReaderLayout::new(&layout).unwrap();
+        let mut image = vec![0; ImageLayout::of(&layout).bytes()];
+        let at = at.index(message.len());
+        message[at] ^= damage;
+        prop_assert_eq!(reader.take_apart(&message, &mut image), reader.check(&message));
+        prop_assert_eq!(reader.take_apart(&message[..at], &mut image), reader.check(&message[..at]));
     }
 
     #[test]

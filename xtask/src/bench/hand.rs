@@ -7,6 +7,8 @@ use std::ops::Range;
 /// Bytes before the first Variant: headers, timestamp, versions, field count and the Boolean.
 const HEAD_BYTES: usize = 32;
 const TIMESTAMP: Range<usize> = 12..20;
+/// Value of the Boolean.
+const RUNNING: usize = 31;
 /// A Variant byte and a UInt64.
 const FIELD_BYTES: usize = 9;
 /// Variant byte of UInt64 (OPC 10000-6 §5.1.2).
@@ -40,9 +42,25 @@ impl Writer {
         for &offset in &self.offsets {
             self.frame[offset..offset + 8].copy_from_slice(&counter);
         }
+        self.stamp(ticks);
+        &self.frame
+    }
+
+    /// Puts the running state, a value into each field, and the time; returns the frame.
+    #[inline]
+    pub(super) fn build_values(&mut self, running: bool, values: &[u64], ticks: i64) -> &[u8] {
+        self.frame[TAGGED_HEADER_BYTES + RUNNING] = u8::from(running);
+        for (&offset, value) in self.offsets.iter().zip(values) {
+            self.frame[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        self.stamp(ticks);
+        &self.frame
+    }
+
+    #[inline]
+    fn stamp(&mut self, ticks: i64) {
         let timestamp = TAGGED_HEADER_BYTES + TIMESTAMP.start..TAGGED_HEADER_BYTES + TIMESTAMP.end;
         self.frame[timestamp].copy_from_slice(&ticks.to_le_bytes());
-        &self.frame
     }
 }
 
@@ -50,6 +68,7 @@ impl Writer {
 pub(super) struct Reader {
     head: Vec<u8>,
     offsets: Vec<usize>,
+    running: bool,
     values: Vec<u64>,
 }
 
@@ -58,7 +77,7 @@ impl Reader {
     pub(super) fn new(frame: &[u8], fields: u16) -> Self {
         let head = frame[TAGGED_HEADER_BYTES..TAGGED_HEADER_BYTES + HEAD_BYTES].to_vec();
         let offsets = offsets(fields);
-        Self { head, values: vec![0; offsets.len()], offsets }
+        Self { head, running: false, values: vec![0; offsets.len()], offsets }
     }
 
     /// Reads the UADP bytes of a frame; `None` when they are of another kind.
@@ -67,10 +86,11 @@ impl Reader {
         let head = uadp.get(..HEAD_BYTES)?;
         if uadp.len() != HEAD_BYTES + self.offsets.len() * FIELD_BYTES
             || head[..TIMESTAMP.start] != self.head[..TIMESTAMP.start]
-            || head[TIMESTAMP.end..] != self.head[TIMESTAMP.end..]
+            || head[TIMESTAMP.end..RUNNING] != self.head[TIMESTAMP.end..RUNNING]
         {
             return None;
         }
+        self.running = head[RUNNING] != 0;
         for (value, &offset) in self.values.iter_mut().zip(&self.offsets) {
             let field = uadp.get(offset - 1..offset + 8)?;
             if field[0] != UINT64 {
@@ -96,12 +116,14 @@ mod tests {
             let mut writer = Writer::new(&ours, fields);
             let mut reader = Reader::new(&ours, fields);
             assert_eq!(writer.build(1, 7), ours);
+            assert_eq!(writer.build_values(true, &vec![1; fields.into()], 7), ours);
             let frame = writer.build(0x0102_0304_0506_0708, 9).to_vec();
             let uadp = &frame[TAGGED_HEADER_BYTES..];
             assert_eq!(reader.take_apart(uadp), Some(vec![0x0102_0304_0506_0708; fields.into()].as_slice()));
             source.application(1);
             assert_eq!(writer.build(2, 11), source.publish(11).unwrap().frame);
             assert_eq!(reader.take_apart(&uadp[..uadp.len() - 1]), None);
+            assert!(reader.running);
             let mut other = uadp.to_vec();
             other[0] ^= 1;
             assert_eq!(reader.take_apart(&other), None);

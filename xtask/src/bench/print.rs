@@ -67,8 +67,8 @@ impl Part {
     /// The hand-written loop that does the same.
     fn to_hand(&self, row: &Measured) -> Option<Median> {
         let to = match (self.side, row.key) {
-            (Side::Codec, "ours_build") => "hand_build",
-            (Side::Codec, "ours_take_apart") => "hand_take_apart",
+            (Side::Codec, "template_build" | "publisher_build" | "endpoint_build") => "hand_build",
+            (Side::Codec, "layout_take_apart" | "subscriber_take_apart" | "endpoint_take_apart") => "hand_take_apart",
             (Side::Codec, _) | (_, "bare" | "recvmsg") => return None,
             _ => "hand",
         };
@@ -248,7 +248,9 @@ impl Report {
         let mut text = "\n\
 How to read it: a send on a veth pair includes the receiving side's softirq, up to where the frame is thrown away.
 Receiving: bare recv does not learn the frame's tag, ours does, with recvmsg. The hand-written loops check the constant
-bytes and copy values; ours also checks that all values are equal and keeps sequence, loss and age, but keeps one value.
+bytes and copy values; an endpoint also checks that all values are equal and keeps sequence, loss and age, but keeps one
+value. Without a socket, hand-written, template and layout do the same with n values and the Boolean; publisher and
+subscriber also count, number and watch the time.
 Intervals tell the scatter within this run; another start or build can move a ratio by 0.01 or so beyond them.
 "
         .to_owned();

@@ -5,6 +5,9 @@ use pubsub::{Endpoint, EndpointConfig, EthernetHeader, LayoutError, NetworkMessa
 /// Numbers of UInt64 fields; 160 fill a frame.
 pub(super) const FIELDS: [u16; 4] = [2, 8, 32, 160];
 
+/// Numbers of UInt64 fields of the messages that are built and taken apart without a socket; 161 is the papers' most.
+pub(super) const CODEC_FIELDS: [u16; 4] = [3, 9, 33, 161];
+
 /// Some day in January 2024 as OPC UA DateTime.
 const START_TICKS: i64 = 133_500_000_000_000_000;
 
@@ -14,18 +17,19 @@ pub(super) fn ticks(cycle: i64) -> i64 {
     START_TICKS + cycle * 2_500
 }
 
-fn layout(fields: u16) -> NetworkMessageLayout {
+pub(super) fn layout(fields: u16) -> NetworkMessageLayout {
     NetworkMessageLayout::papers(2234, 101, fields)
 }
 
+pub(super) const HEADER: EthernetHeader = EthernetHeader {
+    destination: [0x01, 0x00, 0x5E, 0x7F, 0x00, 0x01],
+    source: [2, 0, 0, 0, 0, 1],
+    vlan: Some(VlanTag { pcp: 3, dei: false, vid: 8 }),
+};
+
 /// The end that writes.
 pub(super) fn source(fields: u16) -> Result<Endpoint, LayoutError> {
-    let header = EthernetHeader {
-        destination: [0x01, 0x00, 0x5E, 0x7F, 0x00, 0x01],
-        source: [2, 0, 0, 0, 0, 1],
-        vlan: Some(VlanTag { pcp: 3, dei: false, vid: 8 }),
-    };
-    let write = Some((layout(fields), header));
+    let write = Some((layout(fields), HEADER));
     Endpoint::new(EndpointConfig { role: Role::Source, write, read: None, variables: fields })
 }
 

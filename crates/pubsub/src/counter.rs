@@ -1,0 +1,200 @@
+//! The applications that measure: a counter goes out, and comes back.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use crate::application::{Application, Input, Step};
+use crate::image::ImageLayout;
+
+/// How far back a counter's cycle is remembered after a skipped cycle, in application phases.
+const HISTORY: usize = 1024;
+
+/// What an application does with its counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Counts up and writes; reads its echo if it has a layout to read.
+    Source,
+    /// Reads and answers with what it read.
+    Echo,
+    /// Reads only.
+    Sink,
+}
+
+impl Role {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "Source",
+            Self::Echo => "Echo",
+            Self::Sink => "Sink",
+        }
+    }
+}
+
+/// A Source, Echo or Sink: its process image has one counter, a UInt64, that the message repeats in all its variables.
+#[derive(Debug, Clone)]
+pub struct CounterApplication {
+    role: Role,
+    /// Place of the counter in the image of the first reader.
+    input_at: usize,
+    /// Place of the counter in the image that is published.
+    output_at: usize,
+    /// Counter last read.
+    read: Option<u64>,
+    phases_without_news: u32,
+    /// Counter to be published: 0 before there is one.
+    outgoing: u64,
+    history: History,
+    missed: u64,
+    repeated: u64,
+}
+
+impl CounterApplication {
+    /// An application before its first cycle; `input_at` and `output_at` are the offsets of the counter in the images.
+    pub fn new(role: Role, input_at: usize, output_at: usize) -> Self {
+        Self {
+            role,
+            input_at,
+            output_at,
+            read: None,
+            phases_without_news: 0,
+            outgoing: 0,
+            history: History::new(),
+            missed: 0,
+            repeated: 0,
+        }
+    }
+
+    /// What it does.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Counter last read.
+    pub fn read(&self) -> Option<u64> {
+        self.read
+    }
+
+    /// Counter that the output has: 0 before there is one.
+    pub fn outgoing(&self) -> u64 {
+        self.outgoing
+    }
+
+    /// Phases in a row in which the reader had nothing, since the first reading.
+    pub fn phases_without_news(&self) -> u32 {
+        self.phases_without_news
+    }
+
+    /// Sum of [`Step::missed`].
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Number of phases that were [`Step::repeated`].
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Takes the next counter whatever it is: nothing was missed before it.
+    pub fn forget(&mut self) {
+        self.read = None;
+        self.phases_without_news = 0;
+    }
+
+    /// The counter in an image of its reader.
+    #[inline]
+    pub(crate) fn counter(&self, image: &[u8]) -> u64 {
+        ImageLayout::uint64(image, self.input_at).unwrap_or(0)
+    }
+
+    #[inline]
+    fn take(&mut self, counter: u64, cycle: i64, step: &mut Step) {
+        step.missed = self.read.map_or(0, |last| counter.saturating_sub(last).saturating_sub(1));
+        step.read = Some(counter);
+        self.read = Some(counter);
+        self.phases_without_news = 0;
+        self.missed += step.missed;
+        match self.role {
+            Role::Source => step.round_trip_cycles = self.history.elapsed(counter, cycle),
+            Role::Echo => self.outgoing = counter,
+            Role::Sink => {}
+        }
+    }
+}
+
+impl Application for CounterApplication {
+    /// A Source counts up and writes the new counter; every role reads the newest message of the first reader, and an
+    /// Echo copies it to the output.
+    #[inline]
+    fn cycle(&mut self, cycle: i64, input: Input<'_>, output: &mut [u8]) -> Step {
+        let mut step = Step { read: self.read, ..Step::of(cycle) };
+        if self.role == Role::Source {
+            self.outgoing = self.outgoing.wrapping_add(1);
+            self.history.write(self.outgoing, cycle);
+            step.wrote = Some(self.outgoing);
+        }
+        match input.readers.first() {
+            Some(reader) if reader.fresh => self.take(self.counter(reader.image), cycle, &mut step),
+            _ if self.read.is_some() => {
+                step.repeated = true;
+                self.repeated += 1;
+                self.phases_without_news = self.phases_without_news.saturating_add(1);
+            }
+            _ => {}
+        }
+        if let Some(place) = output.get_mut(self.output_at..).and_then(<[u8]>::first_chunk_mut) {
+            *place = self.outgoing.to_le_bytes();
+        }
+        step
+    }
+}
+
+/// In which cycle each counter was written: by arithmetic while no cycle has been skipped, then by a table.
+#[derive(Debug, Clone)]
+struct History {
+    /// Cycle of counter v at v mod [`HISTORY`].
+    cycles: Box<[i64]>,
+    /// The newest counter, 0 before the first.
+    newest: u64,
+    /// Cycle minus counter, as long as it is the same for all.
+    offset: Option<i64>,
+}
+
+impl History {
+    fn new() -> Self {
+        Self { cycles: vec![0; HISTORY].into_boxed_slice(), newest: 0, offset: None }
+    }
+
+    #[inline]
+    fn slot(counter: u64) -> usize {
+        (counter % HISTORY as u64) as usize
+    }
+
+    #[inline]
+    fn write(&mut self, counter: u64, cycle: i64) {
+        if let Some(slot) = self.cycles.get_mut(Self::slot(counter)) {
+            *slot = cycle;
+        }
+        let offset = cycle.wrapping_sub(counter as i64);
+        if self.newest == 0 || self.offset == Some(offset) {
+            self.offset = Some(offset);
+        } else {
+            self.offset = None;
+        }
+        self.newest = counter;
+    }
+
+    /// Cycles from the one in which `counter` was written to `cycle`; `None` for a counter never written or forgotten.
+    #[inline]
+    fn elapsed(&self, counter: u64, cycle: i64) -> Option<u64> {
+        let age = self.newest.checked_sub(counter)?;
+        if counter == 0 {
+            return None;
+        }
+        let written = match self.offset {
+            Some(offset) => offset.wrapping_add(counter as i64),
+            None if age < HISTORY as u64 => *self.cycles.get(Self::slot(counter))?,
+            None => return None,
+        };
+        u64::try_from(cycle.checked_sub(written)?).ok()
+    }
+}

@@ -1,0 +1,376 @@
+//! The reading end of a WriterGroup: layout, sequence windows, timeouts, and an image of the newest values.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use units::{Nanos, Tai};
+use wire::{Value, array_at};
+
+use crate::application::{ReaderInput, Status};
+use crate::error::{LayoutError, Mismatch};
+use crate::image::ImageLayout;
+use crate::layout::NetworkMessageLayout;
+use crate::reader::ReaderLayout;
+use crate::sequence::{SequenceWindow, Verdict};
+use crate::supervision::{Change, ReaderState, Supervision};
+
+/// What a [`Subscriber`] is made from.
+#[derive(Debug, Clone)]
+pub struct SubscriberConfig {
+    /// The NetworkMessages that are expected.
+    pub layout: NetworkMessageLayout,
+    /// DataSetWriterIds whose DataSets are wanted, in the order in which they are in the image; `None` for all, in the
+    /// order of the message.
+    pub writers: Option<Vec<u16>>,
+    /// MessageReceiveTimeout (OPC 10000-14 §6.2.9): longest time between two new DataSetMessages of a reader; zero
+    /// switches it off.
+    pub receive_timeout: Nanos,
+    /// Takes only messages whose constant bytes are those of the layout, and finds all others foreign.
+    pub strict: bool,
+}
+
+impl SubscriberConfig {
+    /// All DataSets of messages of exactly this form, no timeout.
+    pub fn strict(layout: NetworkMessageLayout) -> Self {
+        Self { layout, writers: None, receive_timeout: Nanos::ZERO, strict: true }
+    }
+}
+
+/// What a received message was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// Not of this WriterGroup.
+    Foreign(Mismatch),
+    /// Fields that share a place in the image differ: it is not read.
+    Inconsistent,
+    /// Older than one that was there before, or the same again: it is not read.
+    Stale,
+    /// News.
+    Message {
+        /// It replaced a message that had not been taken.
+        superseded: bool,
+    },
+}
+
+/// A message that has been decoded but not yet taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Staged {
+    Message,
+    Inconsistent,
+    Foreign(Mismatch),
+}
+
+/// What a subscriber has seen so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SubscriberCounts {
+    /// Messages of the WriterGroup, consistent or not.
+    pub received: u64,
+    /// Messages that are not of the WriterGroup.
+    pub foreign: u64,
+    /// Messages in which fields that share a place in the image differ.
+    pub inconsistent: u64,
+    /// Messages that no reader took, because they were old or the same again by their sequence numbers.
+    pub stale: u64,
+    /// Messages replaced by a newer one before they were taken.
+    pub superseded: u64,
+    /// Messages that never came, by the sequence numbers of the NetworkMessages, else of the DataSetMessages.
+    pub lost: u64,
+    /// How often a reader ran into its MessageReceiveTimeout.
+    pub timeouts: u64,
+}
+
+/// Reads the NetworkMessages of one WriterGroup. Nothing after `new` allocates; `now` comes from outside.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    reader: ReaderLayout,
+    image: ImageLayout,
+    strict: bool,
+    /// Of NetworkMessages.
+    window: SequenceWindow,
+    /// SequenceNumber of the staged NetworkMessage.
+    number: Option<u16>,
+    readers: Vec<DataSetReader>,
+    supervision: Supervision,
+    newest: Box<[u8]>,
+    staged: Box<[u8]>,
+    fresh: bool,
+    counts: SubscriberCounts,
+}
+
+/// What one DataSetWriter's messages are to us.
+#[derive(Debug, Clone)]
+struct DataSetReader {
+    writer_id: u16,
+    /// Places in a message of the layout.
+    number_at: Option<usize>,
+    status_at: Option<usize>,
+    window: SequenceWindow,
+    /// Of the newest DataSetMessage: the upper 16 bits of a StatusCode.
+    status: u16,
+    /// Its newest DataSetMessage has not been taken yet.
+    fresh: bool,
+    staged: StagedDataSet,
+}
+
+/// What the staged message has for a reader.
+#[derive(Debug, Clone, Copy, Default)]
+struct StagedDataSet {
+    present: bool,
+    number: Option<u16>,
+    status: u16,
+}
+
+/// The two highest bits of a StatusCode: 0 Good, 1 Uncertain, 2 Bad (OPC 10000-4 §7.39).
+const SEVERITY_BAD: u16 = 0x8000;
+
+impl Subscriber {
+    /// A subscriber before its first message. Everything is allocated here.
+    pub fn new(config: SubscriberConfig) -> Result<Self, LayoutError> {
+        let wanted = wanted(&config)?;
+        let fields = wanted.iter().filter_map(|&set| config.layout.data_sets.get(set)).map(|set| set.fields.as_slice());
+        let image = ImageLayout::new(fields);
+        Self::build(config, &wanted, image)
+    }
+
+    /// A subscriber of all DataSets with an image in which fields share a place ([`ImageLayout::repeating`]).
+    pub fn with_image(config: SubscriberConfig, image: ImageLayout) -> Result<Self, LayoutError> {
+        let all: Vec<usize> = (0..config.layout.data_sets.len()).collect();
+        Self::build(config, &all, image)
+    }
+
+    fn build(config: SubscriberConfig, wanted: &[usize], image: ImageLayout) -> Result<Self, LayoutError> {
+        let place = |data_set: usize| wanted.iter().position(|&set| set == data_set);
+        let reader = ReaderLayout::with_image(&config.layout, &image, place)?;
+        let data_set_reader = |&data_set: &usize| {
+            let (number_at, status_at) = reader.places(data_set);
+            DataSetReader {
+                writer_id: config.layout.data_sets.get(data_set).map_or(0, |set| set.writer_id),
+                number_at,
+                status_at,
+                window: SequenceWindow::new(),
+                status: 0,
+                fresh: false,
+                staged: StagedDataSet::default(),
+            }
+        };
+        let readers: Vec<_> = wanted.iter().map(data_set_reader).collect();
+        Ok(Self {
+            strict: config.strict,
+            window: SequenceWindow::new(),
+            number: None,
+            supervision: Supervision::new(readers.len(), config.receive_timeout),
+            readers,
+            newest: vec![0; image.bytes()].into_boxed_slice(),
+            staged: vec![0; image.bytes()].into_boxed_slice(),
+            image,
+            reader,
+            fresh: false,
+            counts: SubscriberCounts::default(),
+        })
+    }
+
+    /// Takes the UADP bytes of a received frame (no Ethernet header). The newest message wins, taken or not.
+    #[inline]
+    pub fn receive(&mut self, uadp: &[u8], now: Tai) -> Received {
+        match self.stage(uadp) {
+            Staged::Message => {}
+            Staged::Inconsistent => return Received::Inconsistent,
+            Staged::Foreign(mismatch) => return Received::Foreign(mismatch),
+        }
+        if !self.admit() {
+            return Received::Stale;
+        }
+        Received::Message { superseded: self.commit(now) }
+    }
+
+    /// Decodes a message into the staged image, whatever its sequence numbers.
+    #[inline]
+    pub(crate) fn stage(&mut self, uadp: &[u8]) -> Staged {
+        match self.reader.examine_into(uadp, &mut self.staged) {
+            Ok(consistent) => {
+                self.counts.received += 1;
+                if !consistent {
+                    self.counts.inconsistent += 1;
+                    return Staged::Inconsistent;
+                }
+                self.number = self.reader.sequence_number(uadp);
+                for reader in &mut self.readers {
+                    let at = |place: Option<usize>| array_at(uadp, place?).map(u16::from_le_bytes);
+                    let (number, status) = (at(reader.number_at), at(reader.status_at).unwrap_or(0));
+                    reader.staged = StagedDataSet { present: true, number, status };
+                }
+                Staged::Message
+            }
+            Err(mismatch) => {
+                self.counts.foreign += 1;
+                Staged::Foreign(mismatch)
+            }
+        }
+    }
+
+    /// Puts the staged message before the windows; `false` when it is news to no reader.
+    #[inline]
+    pub(crate) fn admit(&mut self) -> bool {
+        let mut lost = 0;
+        if let Some(number) = self.number {
+            match self.window.accept(number) {
+                Verdict::Newer { lost: between } => lost = between,
+                Verdict::Old | Verdict::Invalid => {
+                    self.counts.stale += 1;
+                    return false;
+                }
+            }
+        }
+        let mut news = false;
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            if let Some(number) = reader.staged.number {
+                match reader.window.accept(number) {
+                    Verdict::Newer { lost: between } if self.number.is_none() => lost = lost.max(between),
+                    Verdict::Newer { .. } => {}
+                    Verdict::Old | Verdict::Invalid => {
+                        reader.staged.present = false;
+                        keep(&self.image, index, &self.newest, &mut self.staged);
+                    }
+                }
+            }
+            news |= reader.staged.present;
+        }
+        self.counts.lost += u64::from(lost);
+        self.counts.stale += u64::from(!news);
+        news
+    }
+
+    /// Makes the staged message the newest; tells whether it replaced one that had not been taken.
+    #[inline]
+    pub(crate) fn commit(&mut self, now: Tai) -> bool {
+        core::mem::swap(&mut self.newest, &mut self.staged);
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            if reader.staged.present {
+                reader.fresh = true;
+                reader.status = reader.staged.status;
+                self.supervision.heard(index, now);
+            }
+        }
+        let superseded = core::mem::replace(&mut self.fresh, true);
+        self.counts.superseded += u64::from(superseded);
+        superseded
+    }
+
+    /// The image of the staged message.
+    #[inline]
+    pub(crate) fn staged(&self) -> &[u8] {
+        &self.staged
+    }
+
+    /// A field of a message that could be read, without taking it; indices of the message.
+    pub(crate) fn peek(&self, uadp: &[u8], data_set: usize, field: usize) -> Option<Value> {
+        self.reader.examine(uadp).ok()?;
+        self.reader.field(uadp, data_set, field)
+    }
+
+    /// The newest values, taken or not; zeros before the first message.
+    #[inline]
+    pub fn image(&self) -> &[u8] {
+        &self.newest
+    }
+
+    /// Where the values are in the image.
+    pub fn image_layout(&self) -> &ImageLayout {
+        &self.image
+    }
+
+    /// Whether a message came that has not been taken.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// The newest values if they have not been taken yet.
+    #[inline]
+    pub fn take(&mut self) -> Option<&[u8]> {
+        let fresh = self.fresh;
+        self.taken();
+        fresh.then_some(&*self.newest)
+    }
+
+    /// From now on the newest message counts as taken.
+    #[inline]
+    pub fn taken(&mut self) {
+        self.fresh = false;
+        for reader in &mut self.readers {
+            reader.fresh = false;
+        }
+    }
+
+    /// What reader `reader` has for an application, with the whole image; nothing and Bad for one that is not there.
+    /// [`Self::taken`] afterwards says that the application has seen it.
+    #[inline]
+    pub fn input(&self, reader: usize, now: Tai) -> ReaderInput<'_> {
+        let Some(of) = self.readers.get(reader) else { return ReaderInput::default() };
+        let good = self.supervision.state(reader) == ReaderState::Operational && of.status & SEVERITY_BAD == 0;
+        let status = if good { Status::Good } else { Status::Bad };
+        ReaderInput { image: &self.newest, fresh: of.fresh, status, age: self.supervision.age(reader, now) }
+    }
+
+    /// Looks at the timeouts and tells what has become of one reader since the last call; to be called until it says
+    /// `None`. A reader whose time is over forgets its sequence window, so that a restarted writer is heard again
+    /// (OPC 10000-14 §7.2.3).
+    pub fn poll(&mut self, now: Tai) -> Option<Change> {
+        for reader in self.supervision.expire(now) {
+            self.counts.timeouts += 1;
+            if let Some(reader) = self.readers.get_mut(reader) {
+                reader.window.forget();
+            }
+        }
+        if self.supervision.is_silent() {
+            self.window.forget();
+        }
+        let (reader, state) = self.supervision.change()?;
+        Some(Change { reader, writer_id: self.readers.get(reader).map_or(0, |reader| reader.writer_id), state })
+    }
+
+    /// State of a reader as of the last [`Self::poll`] or message.
+    pub fn state(&self, reader: usize) -> ReaderState {
+        self.supervision.state(reader)
+    }
+
+    /// When the next reader's time will be over; `None` while none is waited for.
+    pub fn deadline(&self) -> Option<Tai> {
+        self.supervision.deadline()
+    }
+
+    /// Takes the next sequence numbers whatever they are.
+    pub fn forget(&mut self) {
+        self.window.forget();
+        for reader in &mut self.readers {
+            reader.window.forget();
+        }
+    }
+
+    /// What it has seen so far.
+    pub fn counts(&self) -> SubscriberCounts {
+        self.counts
+    }
+}
+
+/// Leaves the values of a DataSet as they were.
+fn keep(layout: &ImageLayout, data_set: usize, newest: &[u8], staged: &mut [u8]) {
+    if let Some(range) = layout.range(data_set)
+        && let (Some(from), Some(to)) = (newest.get(range.clone()), staged.get_mut(range))
+    {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Which DataSets of the layout are wanted, in the order of the image.
+fn wanted(config: &SubscriberConfig) -> Result<Vec<usize>, LayoutError> {
+    let sets = &config.layout.data_sets;
+    let Some(writers) = &config.writers else { return Ok((0..sets.len()).collect()) };
+    let place = |&writer_id: &u16| {
+        let found = sets.iter().position(|set| set.writer_id == writer_id);
+        found.ok_or(LayoutError::UnknownWriter { writer_id })
+    };
+    let wanted: Vec<usize> = writers.iter().map(place).collect::<Result<_, _>>()?;
+    if wanted.is_empty() { Err(LayoutError::NoDataSets) } else { Ok(wanted) }
+}
