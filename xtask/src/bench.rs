@@ -5,6 +5,7 @@
 //! veth pairs in a network namespace of its own; the rows take turns, and ratios are formed within a block.
 
 mod codec;
+mod dispatch;
 mod hand;
 mod place;
 mod print;
@@ -135,6 +136,7 @@ fn measure(pairs: &[place::Pair], amount: Amount) -> Result<Report, rounds::Fail
     for fields in streams::CODEC_FIELDS {
         parts.push(Part::new(Side::Codec, fields, codec::measure(fields, amount)?)?);
     }
+    parts.push(Part::new(Side::Dispatch, dispatch::FIELDS, dispatch::measure(amount)?)?);
     let load = [load_before, load()];
     Ok(Report { machine: Machine::read(), thread: granted.describe(), load, amount, parts })
 }

@@ -40,6 +40,7 @@ extern crate alloc;
 mod application;
 mod constants;
 mod counter;
+mod dispatch;
 mod endpoint;
 mod error;
 mod image;
@@ -56,6 +57,7 @@ mod template;
 
 pub use application::{Application, Input, ReaderInput, Status, Step};
 pub use counter::{CounterApplication, Role};
+pub use dispatch::{DispatchError, DispatchKey, Dispatcher, MAX_STEPS};
 pub use endpoint::{Counts, Endpoint, EndpointConfig, Outgoing, RESYNC_PHASES, Reception};
 pub use error::{LayoutError, Mismatch, PatchError};
 pub use image::{ImageField, ImageLayout, ImageSize};

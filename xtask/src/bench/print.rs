@@ -15,6 +15,7 @@ pub(super) enum Side {
     Publish,
     Receive,
     Codec,
+    Dispatch,
 }
 
 impl Side {
@@ -23,6 +24,7 @@ impl Side {
             Self::Publish => "publish",
             Self::Receive => "receive",
             Self::Codec => "codec",
+            Self::Dispatch => "dispatch",
         }
     }
 
@@ -31,6 +33,7 @@ impl Side {
             Self::Publish => "Publish: from the counter to the frame in the kernel's hands",
             Self::Receive => "Receive: from the frame in the socket to the counter in the application",
             Self::Codec => "Codec: no socket",
+            Self::Dispatch => "Dispatch: from the bytes of a message to its subscriber, one of many",
         }
     }
 }
@@ -69,7 +72,7 @@ impl Part {
         let to = match (self.side, row.key) {
             (Side::Codec, "template_build" | "publisher_build" | "endpoint_build") => "hand_build",
             (Side::Codec, "layout_take_apart" | "subscriber_take_apart" | "endpoint_take_apart") => "hand_take_apart",
-            (Side::Codec, _) | (_, "bare" | "recvmsg") => return None,
+            (Side::Codec | Side::Dispatch, _) | (_, "bare" | "recvmsg") => return None,
             _ => "hand",
         };
         self.ratio(row, to)
@@ -94,6 +97,7 @@ impl Part {
                 ("tracing", "tracing: both", "ours", "ours_traced"),
             ],
             Side::Codec => &[],
+            Side::Dispatch => &[("flat", "1000 groups over 10", "groups_10", "groups_1000")],
         };
         let step = |&(key, name, from, to): &(&'static str, &'static str, &str, &str)| {
             Some((key, name, Median::of(&differences(self.blocks(to)?, self.blocks(from)?))))
@@ -111,7 +115,7 @@ impl Part {
             "",
             "ns/frame",
             "quartiles",
-            if self.side == Side::Codec { "" } else { "× bare (95 %)" },
+            if matches!(self.side, Side::Codec | Side::Dispatch) { "" } else { "× bare (95 %)" },
         );
         for row in &self.rows {
             let spread = Spread::of(&row.blocks);
