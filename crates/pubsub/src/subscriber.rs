@@ -26,14 +26,12 @@ pub struct SubscriberConfig {
     /// MessageReceiveTimeout (OPC 10000-14 §6.2.9): longest time between two new DataSetMessages of a reader; zero
     /// switches it off.
     pub receive_timeout: Nanos,
-    /// Takes only messages whose constant bytes are those of the layout, and finds all others foreign.
-    pub strict: bool,
 }
 
 impl SubscriberConfig {
     /// All DataSets of messages of exactly this form, no timeout.
     pub fn strict(layout: NetworkMessageLayout) -> Self {
-        Self { layout, writers: None, receive_timeout: Nanos::ZERO, strict: true }
+        Self { layout, writers: None, receive_timeout: Nanos::ZERO }
     }
 }
 
@@ -85,7 +83,6 @@ pub struct SubscriberCounts {
 pub struct Subscriber {
     reader: ReaderLayout,
     image: ImageLayout,
-    strict: bool,
     /// Of NetworkMessages.
     window: SequenceWindow,
     /// SequenceNumber of the staged NetworkMessage.
@@ -156,7 +153,6 @@ impl Subscriber {
         };
         let readers: Vec<_> = wanted.iter().map(data_set_reader).collect();
         Ok(Self {
-            strict: config.strict,
             window: SequenceWindow::new(),
             number: None,
             supervision: Supervision::new(readers.len(), config.receive_timeout),
