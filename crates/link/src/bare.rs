@@ -1,12 +1,16 @@
 //! The bare system calls, for benchmarks: what [`Sender`](crate::Sender) and [`Receiver`](crate::Receiver)
 //! cost is told by the difference. Not for anything else: no tag, no stamps, no explanation of errors.
 
+mod ring;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::ETHERTYPE_UADP;
 use crate::error::LinkError;
 use crate::socket::PacketSocket;
+
+pub use ring::Ring;
 
 /// A socket that gets the UADP frames of an interface and nothing else about them, with a receive buffer of
 /// `buffer_bytes`: the least there is.

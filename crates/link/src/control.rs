@@ -64,11 +64,23 @@ impl Control<'_> {
     /// The software stamp of `struct scm_timestamping`: nanoseconds of `CLOCK_REALTIME`; none when the kernel had none.
     #[inline]
     pub(crate) fn software_stamp(&self) -> Option<i64> {
+        self.stamp(0)
+    }
+
+    /// Its raw hardware stamp: nanoseconds of the network card's clock; none when the card took none.
+    #[inline]
+    pub(crate) fn hardware_stamp(&self) -> Option<i64> {
+        self.stamp(2)
+    }
+
+    /// One of the three `timespec` of `struct scm_timestamping`.
+    #[inline]
+    fn stamp(&self, number: usize) -> Option<i64> {
         if (self.level, self.kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
             return None;
         }
-        let seconds = i64::from_ne_bytes(array(self.data, 0)?);
-        let nanos = i64::from_ne_bytes(array(self.data, 8)?);
+        let seconds = i64::from_ne_bytes(array(self.data, 16 * number)?);
+        let nanos = i64::from_ne_bytes(array(self.data, 16 * number + 8)?);
         let stamp = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
         (stamp != 0).then_some(stamp)
     }
@@ -118,7 +130,9 @@ mod tests {
     fn messages_are_found_one_after_another() {
         let mut stamp = 7_i64.to_ne_bytes().to_vec();
         stamp.extend(5_i64.to_ne_bytes());
-        stamp.resize(48, 0);
+        stamp.extend([0; 16]);
+        stamp.extend(9_i64.to_ne_bytes());
+        stamp.extend(1_i64.to_ne_bytes());
         let mut auxdata = vec![0; 20];
         auxdata[..4].copy_from_slice(&(libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID).to_ne_bytes());
         auxdata[16..18].copy_from_slice(&0xE00A_u16.to_ne_bytes());
@@ -128,9 +142,10 @@ mod tests {
         let found: Vec<_> = messages(&bytes).collect();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].software_stamp(), Some(7_000_000_005));
+        assert_eq!(found[0].hardware_stamp(), Some(9_000_000_001));
         assert_eq!((found[0].stripped_tag(), found[0].stamped_send()), (None, None));
         assert_eq!(found[1].stripped_tag(), Some((0x8100, 0xE00A)));
-        assert_eq!(found[1].software_stamp(), None);
+        assert_eq!((found[1].software_stamp(), found[1].hardware_stamp()), (None, None));
     }
 
     #[test]
@@ -139,7 +154,8 @@ mod tests {
         for cut in 0..whole.len() {
             assert_eq!(messages(&whole[..cut]).count(), 0, "{cut}");
         }
-        assert_eq!(messages(&whole).next().unwrap().software_stamp(), None, "no stamp is no time zero");
+        let none = messages(&whole).next().unwrap();
+        assert_eq!((none.software_stamp(), none.hardware_stamp()), (None, None), "no stamp is no time zero");
         for length in [0, 1, HEADER_BYTES - 1, usize::MAX] {
             let mut odd = whole.clone();
             odd[..8].copy_from_slice(&length.to_ne_bytes());

@@ -80,6 +80,15 @@ pub enum LinkError {
         /// The interface.
         interface: InterfaceName,
     },
+    /// The kernel or the driver cannot do it.
+    Unsupported {
+        /// The interface.
+        interface: InterfaceName,
+        /// What was asked for.
+        what: &'static str,
+        /// What to do instead.
+        mend: &'static str,
+    },
     /// Anything else the kernel refuses.
     System {
         /// The system call or socket option.
@@ -109,6 +118,7 @@ impl LinkError {
             Self::TooLong { .. } => libc::EMSGSIZE,
             Self::Dropped { .. } => libc::ENOBUFS,
             Self::Congested { .. } => libc::EAGAIN,
+            Self::Unsupported { .. } => libc::EOPNOTSUPP,
             Self::System { errno, .. } => *errno as i32,
         }
     }
@@ -143,6 +153,9 @@ impl fmt::Display for LinkError {
                 f,
                 "earlier frames still wait in the queue of interface {interface}: it sends more slowly than this program"
             ),
+            Self::Unsupported { interface, what, mend } => {
+                write!(f, "interface {interface} or its kernel does not support {what}; {mend}")
+            }
             Self::System { call, errno } => write!(f, "{call} failed: {} ({errno:?})", errno.desc()),
         }
     }

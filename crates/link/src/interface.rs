@@ -8,6 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use units::Nanos;
 
 use crate::error::{InterfaceName, LinkError};
+pub use crate::stamping::{Stamping, stamping};
 
 /// The number of an interface.
 ///
@@ -81,23 +82,33 @@ fn flags(name: &str) -> Result<libc::c_int, LinkError> {
 }
 
 fn ask(name: &str, request: libc::Ioctl, call: &'static str) -> Result<libc::ifreq, LinkError> {
-    let interface = InterfaceName::new(name);
+    let mut answer = self::request(name)?;
+    ioctl(&mut answer, request).map_err(|errno| LinkError::of(errno, call, "", InterfaceName::new(name)))?;
+    Ok(answer)
+}
+
+/// An empty request about the interface of this name.
+pub(crate) fn request(name: &str) -> Result<libc::ifreq, LinkError> {
     // SAFETY: all-zero bytes are a valid `ifreq`.
-    let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // One place stays free for the final NUL.
-    if name.is_empty() || name.len() >= answer.ifr_name.len() {
-        return Err(LinkError::NoSuchInterface { interface });
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(LinkError::NoSuchInterface { interface: InterfaceName::new(name) });
     }
-    for (to, from) in answer.ifr_name.iter_mut().zip(name.bytes()) {
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as _;
     }
+    Ok(request)
+}
+
+/// Carries a request out. A pointer in it must lead to the structure that the request is about.
+pub(crate) fn ioctl(about: &mut libc::ifreq, request: libc::Ioctl) -> Result<(), Errno> {
     // Any socket reaches the device ioctls; this family needs neither rights nor an IP stack.
-    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|errno| LinkError::System { call: "socket", errno })?;
-    // SAFETY: the requests used here read the name and write into the same `ifreq`, live and exclusively borrowed.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut answer) };
-    Errno::result(result).map_err(|errno| LinkError::of(errno, call, "", interface))?;
-    Ok(answer)
+    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    // SAFETY: the requests used in this crate read the name and write into the same `ifreq`, live and exclusively
+    // borrowed, or into a live structure of the caller's that it points to.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, std::ptr::from_mut(about)) };
+    Errno::result(result).map(drop)
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@
 //!
 //! Both need `CAP_NET_RAW` (root, or an own user and network namespace).
 //!
-//! - Stamps are software stamps, taken in the driver (sending) and on entry into the stack (receiving).
+//! - Frames come through a ring shared with the kernel, without a system call, where the kernel gives one.
+//! - Software stamps are taken in the driver (sending) and on entry into the stack (receiving).
 //!   The kernel has them in UTC; they are returned in TAI with the offset given on opening.
 //! - The kernel switches receive stamps on in the background: frames of about the first 50 ms may have none.
 //! - The core strips the outer tag before any socket sees the frame; [`Received::tag`] has it back.
 //!
 //! ```no_run
-//! use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+//! use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 //! use units::Nanos;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,8 @@
 //! # let frame = [0_u8; 60];
 //! let sender = Sender::open("veth0", SenderOptions { priority: 7, stamps: true })?;
 //! let mut left = sender.stamps(tai_minus_utc)?;
-//! let mut receiver = Receiver::open("veth1", ReceiverOptions { tai_minus_utc, stamps: true, ..Default::default() })?;
+//! let options = ReceiverOptions { tai_minus_utc, stamps: Stamps::Software, ..Default::default() };
+//! let mut receiver = Receiver::open("veth1", options)?;
 //!
 //! sender.send(&frame)?;
 //! if receiver.wait(Nanos::from_millis(100))? {
@@ -39,16 +41,24 @@ pub mod bare;
 mod control;
 mod error;
 mod filter;
+mod frame;
 pub mod interface;
+mod packet;
+mod publishers;
 mod receiver;
+mod ring;
 mod sender;
 mod socket;
+mod stamping;
+mod stampmode;
 mod stamps;
 mod wait;
 
 pub use error::{InterfaceName, LinkError};
-pub use receiver::{Received, Receiver, ReceiverOptions, Tag};
+pub use frame::Tag;
+pub use receiver::{BusyPoll, ReceiveWay, Received, Receiver, ReceiverOptions, TagUse};
 pub use sender::{Sender, SenderOptions};
+pub use stampmode::Stamps;
 pub use stamps::{StampReader, TxStamp};
 
 /// EtherType of OPC UA UADP (OPC 10000-14 §7.3.3).

@@ -1,58 +1,87 @@
 //! Seeing the frames that reach an interface.
 
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::PollFlags;
 use units::{Nanos, Tai};
 
-use crate::control::{ControlBuffer, messages};
 use crate::error::LinkError;
-use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW, PacketSocket, receive_message};
-use crate::wait::{Ready, wait};
-use crate::{ETHERTYPE_VLAN, filter};
+use crate::filter::{self, Wanted};
+use crate::frame::Tag;
+use crate::packet::PacketReceiver;
+use crate::ring::RingReceiver;
+use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW, PacketSocket};
+use crate::stamping;
+use crate::stampmode::Stamps;
 
-/// Any frame fits, whatever the MTU: no frame is ever cut.
-const BUFFER_BYTES: usize = 65_536 + 64;
-const HEADER_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
+/// How frames come from the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReceiveWay {
+    /// By a ring if the kernel gives one, else by system calls.
+    #[default]
+    Auto,
+    /// By a system call for each frame.
+    Packet,
+    /// Through memory shared with the kernel: no system call, no copy of ours, tag and stamp beside the frame.
+    Ring,
+}
+
+/// What is done with the 802.1Q tag of a frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TagUse {
+    /// Frames come whatever their tag is, and [`Received::tag`] tells it.
+    #[default]
+    Report,
+    /// The kernel drops frames with another VID or PCP, uncounted, and those without a tag; `tag` is none, for it is known.
+    Require {
+        /// VLAN identifier, 12 bits.
+        vid: u16,
+        /// Priority code point, 3 bits.
+        pcp: u8,
+    },
+    /// Frames come whatever their tag is, and nobody asks for it: `tag` is none.
+    Ignore,
+}
 
 /// How a receiver is set up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReceiverOptions {
+pub struct ReceiverOptions<'a> {
+    /// How frames come from the kernel.
+    pub way: ReceiveWay,
     /// Only frames to this address; none for all that reach the interface.
     pub destination: Option<[u8; 6]>,
-    /// Makes TAI of the stamps, which arrive in UTC.
+    /// What is done with their tag.
+    pub tag: TagUse,
+    /// Only NetworkMessages of these publishers, whose PublisherId is a UInt16 (OPC 10000-14 §7.2.4.4); empty for all.
+    /// The kernel finds one of hundreds in a dozen comparisons; see [`Receiver::checks_publishers`].
+    pub publishers: &'a [u16],
+    /// Makes TAI of software stamps, which arrive in UTC.
     pub tai_minus_utc: Nanos,
-    /// Whether the kernel shall say when each frame arrived.
-    pub stamps: bool,
-    /// Receive buffer in bytes; 0 leaves the system's. A frame takes its length and about 800 bytes more.
+    /// Which stamp shall tell when each frame arrived. For hardware stamps the interface is set to stamp every
+    /// frame, which needs `CAP_NET_ADMIN`, and left so.
+    pub stamps: Stamps,
+    /// Receive buffer in bytes; 0 leaves the system's, for a ring 512 KiB. A frame takes its length and about 800 bytes
+    /// more, in a ring always a whole slot: 2 KiB for an MTU of 1500 bytes.
     pub buffer_bytes: usize,
     /// How long the kernel polls the driver before it sleeps, in microseconds; 0 leaves the system's. Needs
     /// `CAP_NET_ADMIN` and a driver that can.
     pub busy_poll_us: u32,
+    /// How many frames it takes at a time when polling; 0 leaves the kernel's. More than 8 needs `CAP_NET_ADMIN`.
+    pub busy_poll_budget: u16,
 }
 
-/// The 802.1Q tag a frame carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tag {
-    /// VLAN identifier; 0 for a tag that has a priority only.
-    pub vid: u16,
-    /// Priority code point.
-    pub pcp: u8,
-    /// Drop eligible.
-    pub dei: bool,
-}
-
-impl Tag {
-    /// From tag control information (802.1Q-2022 §9.6).
-    #[inline]
-    const fn new(tci: u16) -> Self {
-        Self { vid: tci & 0x0FFF, pcp: (tci >> 13) as u8, dei: tci & 0x1000 != 0 }
-    }
+/// What the kernel has granted of busy polling. What it did not is 0 or false: kernels before 5.11 have the time only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BusyPoll {
+    /// How long it polls, in microseconds.
+    pub us: u32,
+    /// Whether it prefers polling to interrupts (`SO_PREFER_BUSY_POLL`).
+    pub preferred: bool,
+    /// How many frames it takes at a time (`SO_BUSY_POLL_BUDGET`).
+    pub budget: u16,
 }
 
 /// A frame as it was received; borrowed from the receiver until the next one.
@@ -62,48 +91,65 @@ pub struct Received<'a> {
     pub frame: &'a [u8],
     /// What follows the EtherType 0xB62C; on a real line padded with zero bytes to 46.
     pub uadp: &'a [u8],
-    /// The tag, when there was one.
+    /// The tag, when there was one; always none if it was not to be reported.
     pub tag: Option<Tag>,
-    /// When the kernel got it; none without stamps, and for the first frames after opening (about 50 ms).
+    /// When it arrived; none without stamps, and for the first frames after opening (about 50 ms).
     pub stamp: Option<Tai>,
 }
 
-/// A socket that sees the UADP frames arriving at an interface, of any VID and PCP, and none that this host sends.
+/// A socket that sees the UADP frames arriving at an interface, and none that this host sends.
 ///
 /// It sees frames before bridges and VLAN sub-devices take them. The interface is promiscuous as long as the
 /// receiver lives: otherwise a network card may drop frames of VIDs nobody has configured.
 #[derive(Debug)]
 pub struct Receiver {
     socket: PacketSocket,
-    tai_minus_utc: Nanos,
-    buffer: Box<[u8]>,
-    control: ControlBuffer,
+    way: Way,
+    stamps: Stamps,
+    checks_publishers: bool,
+    busy_poll: BusyPoll,
     drops: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Way {
+    Packet(PacketReceiver),
+    Ring(RingReceiver),
 }
 
 impl Receiver {
     /// Opens a receiver on an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// No such interface, interface down, or a right is missing: `CAP_NET_RAW`, for busy polling `CAP_NET_ADMIN`.
-    pub fn open(interface: &str, options: ReceiverOptions) -> Result<Self, LinkError> {
+    /// No such interface, interface down, or a right is missing: `CAP_NET_RAW`, for busy polling and hardware stamps
+    /// `CAP_NET_ADMIN`. [`LinkError::Unsupported`] when the device cannot stamp every frame it receives. Of a ring that
+    /// was asked for by name, why the kernel gives none.
+    pub fn open(interface: &str, options: ReceiverOptions<'_>) -> Result<Self, LinkError> {
+        if options.way != ReceiveWay::Packet {
+            let socket = PacketSocket::open(interface)?;
+            match RingReceiver::new(&socket, interface, &options) {
+                Ok(ring) => return Self::set_up(socket, Way::Ring(ring), interface, &options),
+                Err(error) if options.way == ReceiveWay::Ring => return Err(error),
+                // A ring that was made and not mapped would swallow the frames: another socket is taken.
+                Err(_) => {}
+            }
+        }
         let socket = PacketSocket::open(interface)?;
-        attach_filter(&socket, options.destination)?;
-        // The tag is out of the frame when it gets here; this message has it.
-        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32, "PACKET_AUXDATA", CAP_NET_RAW)?;
+        let packet = PacketReceiver::new(&socket, &options)?;
+        Self::set_up(socket, Way::Packet(packet), interface, &options)
+    }
+
+    fn set_up(
+        socket: PacketSocket,
+        way: Way,
+        interface: &str,
+        options: &ReceiverOptions<'_>,
+    ) -> Result<Self, LinkError> {
+        let checks_publishers = attach_filter(&socket, options)?;
         // Spares the copy of outgoing frames. Kernels before 4.20 do not know it; the filter drops them anyway.
         _ = socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32, "PACKET_IGNORE_OUTGOING", CAP_NET_RAW);
-        if options.stamps {
-            let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-            socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING", CAP_NET_RAW)?;
-        }
-        if options.buffer_bytes > 0 {
-            socket.set_receive_buffer(options.buffer_bytes)?;
-        }
-        if options.busy_poll_us > 0 {
-            let micros = libc::c_int::try_from(options.busy_poll_us).unwrap_or(libc::c_int::MAX);
-            socket.set(libc::SOL_SOCKET, libc::SO_BUSY_POLL, &micros, "SO_BUSY_POLL", CAP_NET_ADMIN)?;
-        }
+        switch_on_stamps(&socket, interface, options.stamps)?;
+        let busy_poll = switch_on_busy_poll(&socket, options)?;
         let membership = libc::packet_mreq {
             mr_ifindex: socket.index,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -113,35 +159,21 @@ impl Receiver {
         socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership, "PACKET_ADD_MEMBERSHIP", CAP_NET_RAW)?;
         // All protocols: a socket for 0xB62C alone would be served after the tag is forgotten.
         socket.bind(libc::ETH_P_ALL as u16)?;
-        Ok(Self {
-            socket,
-            tai_minus_utc: options.tai_minus_utc,
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            control: ControlBuffer::new(),
-            drops: AtomicU64::new(0),
-        })
+        let drops = AtomicU64::new(0);
+        Ok(Self { socket, way, stamps: options.stamps, checks_publishers, busy_poll, drops })
     }
 
     /// Takes the oldest frame that has arrived; none when there is none. Never waits, allocates nothing.
     ///
     /// # Errors
-    /// The socket's; `ENETDOWN` once when the interface goes down (frames arrive again when it is back).
+    /// The socket's; `ENETDOWN` once when the interface goes down (frames arrive again when it is back). A ring tells
+    /// that only when it is asked in vain, at the latest at every 1024th time in a row.
     #[inline]
     pub fn receive(&mut self) -> io::Result<Option<Received<'_>>> {
-        let Some(message) = receive_message(&self.socket.fd, &mut self.buffer, &mut self.control, 0)? else {
-            return Ok(None);
-        };
-        let (mut tag, mut stamp) = (None, None);
-        for control in messages(&self.control.0[..message.control_bytes]) {
-            if let Some((ETHERTYPE_VLAN, tci)) = control.stripped_tag() {
-                tag = Some(Tag::new(tci));
-            } else if let Some(utc) = control.software_stamp() {
-                stamp = Some(Tai(utc) + self.tai_minus_utc);
-            }
+        match &mut self.way {
+            Way::Ring(ring) => ring.receive(&self.socket.fd),
+            Way::Packet(packet) => packet.receive(&self.socket.fd),
         }
-        let frame = &self.buffer[..message.bytes];
-        let (inner_tag, uadp) = split(frame);
-        Ok(Some(Received { frame, uadp, tag: tag.or(inner_tag), stamp }))
     }
 
     /// Waits until a frame is there, at most for `timeout`; returns whether one is. A signal ends the wait early.
@@ -149,8 +181,10 @@ impl Receiver {
     /// # Errors
     /// As [`Self::receive`].
     pub fn wait(&self, timeout: Nanos) -> io::Result<bool> {
-        let timeout = Duration::from_nanos(timeout.0.max(0).cast_unsigned());
-        Ok(wait(&self.socket.fd, PollFlags::POLLIN, timeout)? == Ready::Input)
+        match &self.way {
+            Way::Ring(ring) => ring.wait(&self.socket.fd, timeout),
+            Way::Packet(packet) => packet.wait(&self.socket.fd, timeout),
+        }
     }
 
     /// How many frames found no room in the receive buffer since opening.
@@ -158,69 +192,93 @@ impl Receiver {
     /// # Errors
     /// The kernel's.
     pub fn drops(&self) -> io::Result<u64> {
-        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut bytes = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `bytes` bytes into `statistics`, two integers, and the length into `bytes`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut bytes,
-            )
-        };
-        Errno::result(result)?;
         // Reading sets the kernel's counters back to 0.
-        let new = u64::from(statistics.tp_drops);
-        Ok(self.drops.fetch_add(new, Ordering::Relaxed) + new)
+        let new = u64::from(self.socket.statistics()?.tp_drops);
+        let drops = self.drops.fetch_add(new, Ordering::Relaxed) + new;
+        Ok(match &self.way {
+            Way::Ring(ring) => drops + ring.cut(),
+            Way::Packet(_) => drops,
+        })
+    }
+
+    /// How frames come: by a ring or by system calls.
+    pub fn way(&self) -> ReceiveWay {
+        match self.way {
+            Way::Ring(_) => ReceiveWay::Ring,
+            Way::Packet(_) => ReceiveWay::Packet,
+        }
+    }
+
+    /// Which stamps the frames come with.
+    pub fn stamps(&self) -> Stamps {
+        self.stamps
+    }
+
+    /// Whether the kernel drops the frames of publishers that were not asked for. It does not when none were named, and
+    /// when there are too many for a BPF program (about 2300) or for the socket's memory (`net.core.optmem_max`): then
+    /// all frames come, and are told apart by the reader.
+    pub fn checks_publishers(&self) -> bool {
+        self.checks_publishers
+    }
+
+    /// What has been granted of busy polling.
+    pub fn busy_poll(&self) -> BusyPoll {
+        self.busy_poll
     }
 }
 
-/// For `poll` and for comparisons with the [bare calls](crate::bare).
+/// For `poll` and for comparisons with the [bare calls](crate::bare); there are no frames to read from it if they come
+/// through a ring.
 impl AsFd for Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.fd.as_fd()
     }
 }
 
-fn attach_filter(socket: &PacketSocket, destination: Option<[u8; 6]>) -> Result<(), LinkError> {
-    let mut program = filter::uadp(destination);
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    socket.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "SO_ATTACH_FILTER", CAP_NET_RAW)
+/// Returns whether the filter looks at the PublisherId.
+fn attach_filter(socket: &PacketSocket, options: &ReceiverOptions<'_>) -> Result<bool, LinkError> {
+    let attach = |publishers| {
+        let ReceiverOptions { destination, tag, .. } = *options;
+        let mut program = filter::uadp(&Wanted { destination, tag, publishers });
+        let code = &mut program.instructions;
+        let fprog = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+        socket.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &fprog, "SO_ATTACH_FILTER", CAP_NET_RAW)?;
+        Ok(program.checks_publishers)
+    };
+    match attach(options.publishers) {
+        Err(LinkError::System { errno: Errno::ENOMEM, .. }) if !options.publishers.is_empty() => attach(&[]),
+        attached => attached,
+    }
 }
 
-/// A tag that is still in the frame, and what follows the EtherType.
-#[inline]
-fn split(frame: &[u8]) -> (Option<Tag>, &[u8]) {
-    if frame.get(12..14) != Some(&ETHERTYPE_VLAN.to_be_bytes()) {
-        return (None, frame.get(HEADER_BYTES..).unwrap_or_default());
-    }
-    let tag = frame.get(14..16).map(|tci| Tag::new(u16::from_be_bytes([tci[0], tci[1]])));
-    (tag, frame.get(HEADER_BYTES + TAG_BYTES..).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_taken_apart() {
-        assert_eq!(Tag::new(0xEBB8), Tag { vid: 3000, pcp: 7, dei: false });
-        assert_eq!(Tag::new(0x1000), Tag { vid: 0, pcp: 0, dei: true });
-        assert_eq!(Tag::new(0x3FFF), Tag { vid: 4095, pcp: 1, dei: true });
-    }
-
-    #[test]
-    fn short_frames_have_no_content() {
-        let mut frame = [0_u8; 20];
-        frame[12..14].copy_from_slice(&[0x81, 0x00]);
-        frame[14..18].copy_from_slice(&[0xEB, 0xB8, 0xB6, 0x2C]);
-        assert_eq!(split(&frame), (Some(Tag { vid: 3000, pcp: 7, dei: false }), &frame[18..]));
-        for length in 0..18 {
-            assert_eq!(split(&frame[..length]).1, [0_u8; 0], "{length}");
+fn switch_on_stamps(socket: &PacketSocket, interface: &str, stamps: Stamps) -> Result<(), LinkError> {
+    let flags = match stamps {
+        Stamps::Off => return Ok(()),
+        Stamps::Software => libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE,
+        Stamps::Hardware => {
+            stamping::stamp_all_received(interface)?;
+            let raw = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+            // What a ring shall carry; else it carries software stamps.
+            socket.set(libc::SOL_PACKET, libc::PACKET_TIMESTAMP, &raw, "PACKET_TIMESTAMP", CAP_NET_RAW)?;
+            libc::SOF_TIMESTAMPING_RX_HARDWARE | raw
         }
-        frame[12..14].copy_from_slice(&[0xB6, 0x2C]);
-        assert_eq!(split(&frame), (None, &frame[14..]));
+    };
+    socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING", CAP_NET_RAW)
+}
+
+fn switch_on_busy_poll(socket: &PacketSocket, options: &ReceiverOptions<'_>) -> Result<BusyPoll, LinkError> {
+    let mut granted = BusyPoll::default();
+    if options.busy_poll_us == 0 {
+        return Ok(granted);
     }
+    let us = c_int::try_from(options.busy_poll_us).unwrap_or(c_int::MAX);
+    let set = |option, value: c_int, name| socket.set(libc::SOL_SOCKET, option, &value, name, CAP_NET_ADMIN);
+    set(libc::SO_BUSY_POLL, us, "SO_BUSY_POLL")?;
+    granted.us = us.cast_unsigned();
+    granted.preferred = set(libc::SO_PREFER_BUSY_POLL, 1, "SO_PREFER_BUSY_POLL").is_ok();
+    let budget = options.busy_poll_budget;
+    if budget > 0 && set(libc::SO_BUSY_POLL_BUDGET, budget.into(), "SO_BUSY_POLL_BUDGET").is_ok() {
+        granted.budget = budget;
+    }
+    Ok(granted)
 }

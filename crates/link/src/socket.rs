@@ -94,6 +94,47 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes, "SO_RCVBUFFORCE", CAP_NET_ADMIN)
             .or_else(|_| self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes, "SO_RCVBUF", CAP_NET_ADMIN))
     }
+
+    /// The kernel's counters since they were last read.
+    pub(crate) fn statistics(&self) -> Result<libc::tpacket_stats, Errno> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut bytes = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `bytes` bytes into `statistics`, two integers, and the length into `bytes`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut bytes,
+            )
+        };
+        Errno::result(result).map(|_| statistics)
+    }
+}
+
+/// One `recv` that does not wait; none when there is nothing. Frames longer than `data` are cut.
+#[inline]
+pub(crate) fn receive_plain(fd: impl AsFd, data: &mut [u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        // SAFETY: the kernel writes at most `data.len()` bytes into a live, exclusively borrowed slice.
+        let received =
+            unsafe { libc::recv(fd.as_fd().as_raw_fd(), data.as_mut_ptr().cast(), data.len(), libc::MSG_DONTWAIT) };
+        return match Errno::result(received) {
+            Ok(bytes) => Ok(Some((bytes as usize).min(data.len()))),
+            Err(Errno::EAGAIN) => Ok(None),
+            Err(Errno::EINTR) => continue,
+            Err(errno) => Err(errno),
+        };
+    }
+}
+
+/// Tells and clears an error that the kernel has noted on the socket, such as an interface that went down.
+pub(crate) fn noted_error(fd: impl AsFd) -> std::io::Result<()> {
+    match nix::sys::socket::getsockopt(&fd, nix::sys::socket::sockopt::SocketError)? {
+        0 => Ok(()),
+        errno => Err(std::io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// What `recvmsg` has written.

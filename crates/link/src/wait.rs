@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::time::TimeSpec;
+
+use crate::socket::noted_error;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,6 @@ pub(crate) fn wait(fd: impl AsFd, events: PollFlags, timeout: Duration) -> io::R
         return Ok(Ready::Input);
     }
     // The error flag stands for the queue and for a noted error alike; asking for the latter also clears it.
-    match getsockopt(&fd, sockopt::SocketError)? {
-        0 => Ok(Ready::ErrorQueue),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    noted_error(&fd)?;
+    Ok(Ready::ErrorQueue)
 }

@@ -5,8 +5,8 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{PORT_A, PORT_B, in_namespace};
-use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+use common::{PORT_A, PORT_B, for_each_way};
+use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse};
 use units::Nanos;
 
 thread_local! {
@@ -35,27 +35,32 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn the_cyclic_path_allocates_nothing() {
-    in_namespace(|| {
-        let sender = Sender::open(PORT_A, SenderOptions { priority: 7, stamps: true }).unwrap();
-        let mut left = sender.stamps(Nanos::ZERO).unwrap();
-        let options = ReceiverOptions { stamps: true, ..ReceiverOptions::default() };
-        let mut receiver = Receiver::open(PORT_B, options).unwrap();
-        let mut frame = [0_u8; 77];
-        frame[..6].fill(0xFF);
-        frame[12..18].copy_from_slice(&[0x81, 0x00, 0xEB, 0xB8, 0xB6, 0x2C]);
-        let too_long = vec![0; 4_000];
-        let before = ALLOCATIONS.with(Cell::get);
-        let mut received = 0;
-        for _ in 0..20 {
-            sender.send(&frame).unwrap();
-            _ = sender.send(&too_long).unwrap_err();
-            receiver.wait(Nanos::from_millis(100)).unwrap();
-            while let Some(found) = receiver.receive().unwrap() {
-                received += u32::from(found.uadp.len() == 59);
-            }
-            left.wait(Nanos::from_millis(100)).unwrap().unwrap();
-        }
-        receiver.drops().unwrap();
-        assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 20));
+    for_each_way(|way| {
+        let everything = ReceiverOptions { way, stamps: Stamps::Software, ..ReceiverOptions::default() };
+        allocates_nothing(everything);
+        allocates_nothing(ReceiverOptions { tag: TagUse::Ignore, stamps: Stamps::Off, ..everything });
     });
+}
+
+fn allocates_nothing(options: ReceiverOptions<'_>) {
+    let sender = Sender::open(PORT_A, SenderOptions { priority: 7, stamps: true }).unwrap();
+    let mut left = sender.stamps(Nanos::ZERO).unwrap();
+    let mut receiver = Receiver::open(PORT_B, options).unwrap();
+    let mut frame = [0_u8; 77];
+    frame[..6].fill(0xFF);
+    frame[12..18].copy_from_slice(&[0x81, 0x00, 0xEB, 0xB8, 0xB6, 0x2C]);
+    let too_long = vec![0; 4_000];
+    let before = ALLOCATIONS.with(Cell::get);
+    let mut received = 0;
+    for _ in 0..20 {
+        sender.send(&frame).unwrap();
+        _ = sender.send(&too_long).unwrap_err();
+        receiver.wait(Nanos::from_millis(100)).unwrap();
+        while let Some(found) = receiver.receive().unwrap() {
+            received += u32::from(found.uadp.len() == 59);
+        }
+        left.wait(Nanos::from_millis(100)).unwrap().unwrap();
+    }
+    receiver.drops().unwrap();
+    assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 20));
 }

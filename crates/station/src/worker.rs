@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use measure::{Event, EventKind, Side};
 use pubsub::Endpoint;
 use rt::ring::{Producer, Ring};
@@ -66,7 +66,7 @@ impl Worker {
                         // What the writer sends the reader gets, and the other way round.
                         destination: Some(stream.destinations[usize::from(end.writer)]),
                         tai_minus_utc,
-                        stamps: spec.stamps,
+                        stamps: if spec.stamps { Stamps::Software } else { Stamps::Off },
                         buffer_bytes: RECEIVE_BUFFER_BYTES,
                         ..ReceiverOptions::default()
                     };

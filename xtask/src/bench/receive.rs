@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use link::{Receiver, ReceiverOptions, Sender, SenderOptions};
+use link::{ReceiveWay, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use nix::sys::socket::{MsgFlags, recvmsg};
 use pubsub::{Endpoint, Reception};
 use rt::clock;
@@ -100,7 +100,7 @@ fn bare(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
 /// What the kernel takes for telling the tag as well: the same call as ours, and nothing made of it.
 fn with_tag(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     let mut feed = Feed::new(pair, fields)?;
-    let receiver = Receiver::open(&pair.far, ReceiverOptions { buffer_bytes: BUFFER_BYTES, ..Default::default() })?;
+    let receiver = Receiver::open(&pair.far, options())?;
     let mut reader = hand::Reader::new(&streams::frame(fields)?, fields);
     let (mut buffer, mut bytes) = ([0; FRAME_ROOM_BYTES], 0);
     let mut control = Vec::with_capacity(CONTROL_BYTES);
@@ -138,7 +138,7 @@ fn by_hand(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
 /// How much of ours is the socket's part.
 fn without_engine(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     let mut feed = Feed::new(pair, fields)?;
-    let mut receiver = Receiver::open(&pair.far, ReceiverOptions { buffer_bytes: BUFFER_BYTES, ..Default::default() })?;
+    let mut receiver = Receiver::open(&pair.far, options())?;
     Ok(Row::new("ours_link", "ours, socket and tag only", move || {
         feed.batch()?;
         let took = timed(|| {
@@ -152,7 +152,7 @@ fn without_engine(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
 
 fn ours(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     let (mut feed, mut sink) = (Feed::new(pair, fields)?, streams::sink(fields)?);
-    let mut receiver = Receiver::open(&pair.far, ReceiverOptions { buffer_bytes: BUFFER_BYTES, ..Default::default() })?;
+    let mut receiver = Receiver::open(&pair.far, options())?;
     let mut cycle = 0;
     Ok(Row::new("ours", "ours", move || {
         feed.batch()?;
@@ -180,8 +180,8 @@ fn traced(
 ) -> Result<Row<'static>, Failure> {
     let (mut feed, mut sink) = (Feed::new(pair, fields)?, streams::sink(fields)?);
     let tai_minus_utc = clock::tai_minus_utc();
-    let options = ReceiverOptions { buffer_bytes: BUFFER_BYTES, stamps, tai_minus_utc, ..Default::default() };
-    let mut receiver = Receiver::open(&pair.far, options)?;
+    let kind = if stamps { Stamps::Software } else { Stamps::Off };
+    let mut receiver = Receiver::open(&pair.far, ReceiverOptions { stamps: kind, tai_minus_utc, ..options() })?;
     let ring = Ring::create("bench", RING_RECORDS)?;
     let (mut producer, mut consumer): (Producer, Consumer) = (ring.producer()?, ring.consumer()?);
     let mut cycle = 0;
@@ -208,6 +208,11 @@ fn traced(
         let records = std::iter::from_fn(|| consumer.pop()).count();
         if records == (WARM_UP + BATCH) as usize { Ok(took) } else { Err("records are missing in the ring".into()) }
     }))
+}
+
+/// By system calls, as the rows they are compared with.
+fn options() -> ReceiverOptions<'static> {
+    ReceiverOptions { way: ReceiveWay::Packet, buffer_bytes: BUFFER_BYTES, ..Default::default() }
 }
 
 fn bare_socket(pair: &Pair) -> Result<OwnedFd, Failure> {

@@ -1,10 +1,13 @@
 //! A network namespace with a pair of joined interfaces, gone when the test is over.
 
+#[allow(dead_code, reason = "not every test needs all of them")]
+pub(crate) mod frames;
+
 use std::io::Write;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use downbeat_link::interface;
+use downbeat_link::{ReceiveWay, interface};
 use nix::sched::{CloneFlags, setns};
 use units::Nanos;
 
@@ -60,6 +63,20 @@ pub(crate) fn skipped(why: &str) {
     _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// Runs `body` for both ways to receive, each in a namespace of its own.
+#[allow(dead_code, reason = "not every test receives")]
+pub(crate) fn for_each_way(body: impl Fn(ReceiveWay) + Sync) {
+    for way in [ReceiveWay::Packet, ReceiveWay::Ring] {
+        in_namespace(|| body(way));
+    }
+}
+
+/// Children inherit the namespace of the thread that starts them.
+#[allow(dead_code, reason = "not every test changes its interfaces")]
+pub(crate) fn ip_here(arguments: &[&str]) {
+    ip(arguments).unwrap();
+}
+
 /// Runs `body` in a thread inside a new namespace. Where none can be made (not root, no veth) the test is skipped
 /// with a line that says so, or fails when `DOWNBEAT_REQUIRE_ALL=1`.
 pub(crate) fn in_namespace(body: impl FnOnce() + Send) {
@@ -83,4 +100,12 @@ pub(crate) fn in_namespace(body: impl FnOnce() + Send) {
             std::panic::resume_unwind(panic);
         }
     });
+}
+
+/// Takes the calling thread's rights away.
+#[allow(dead_code, reason = "not every test asks for rights")]
+pub(crate) fn become_nobody() {
+    // SAFETY: the raw call, unlike libc's, changes the user of this thread alone, which ends after the test.
+    let result = unsafe { libc::syscall(libc::SYS_setresuid, -1_i32, 65_534_i32, -1_i32) };
+    assert_eq!(result, 0);
 }
