@@ -69,4 +69,7 @@ pub use sequence::{SequenceWindow, Verdict};
 pub use subscriber::{Received, Subscriber, SubscriberConfig, SubscriberCounts};
 pub use supervision::{Change, ReaderState};
 pub use template::WriterTemplate;
-pub use wire::{BuiltInType as FieldType, EthernetHeader, FieldEncoding, Guid, PublisherId, Value, VlanTag};
+pub use wire::{
+    AnyPublisherId, BuiltInType as FieldType, DataSetKind, DataSetView, DecodeError, DecodeReason, Encoding,
+    EthernetHeader, Field, FieldEncoding, FieldValue, Guid, NetworkMessageView, PublisherId, RawField, Value, VlanTag,
+};

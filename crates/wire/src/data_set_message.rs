@@ -28,6 +28,8 @@ pub mod flags2 {
     pub const TIMESTAMP: u8 = 0x10;
     /// Bit 5: PicoSeconds present; only with Timestamp.
     pub const PICO_SECONDS: u8 = 0x20;
+    /// Bits 6 and 7: reserved.
+    pub const RESERVED: u8 = 0xC0;
 }
 
 /// How the fields are encoded.

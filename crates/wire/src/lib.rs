@@ -4,6 +4,8 @@
 //! what is in it, `bytes()` for its length and `emit()` to write it. Offsets are the business of
 //! whoever puts structures one after the other: [`Writer::position`] tells them.
 //!
+//! Messages of any form are read by [`NetworkMessageView`] and what comes from it.
+//!
 //! Nothing here panics on any input: writing past the end is [`Short`], reading past the end `None`.
 //! All numbers are little-endian (OPC 10000-6 §5.2.2) but Ethernet's, which are big-endian.
 //!
@@ -34,6 +36,7 @@ extern crate alloc;
 mod built_in;
 mod bytes;
 mod data_set_message;
+mod decode;
 mod ethernet;
 mod extended_header;
 mod group_header;
@@ -49,6 +52,10 @@ pub use bytes::{Short, Writer, array_at, patch};
 pub use data_set_message::{
     DataSetMessageHeader, DataSetMessageOffsets, FieldEncoding, flags1 as data_set_flags1, flags2 as data_set_flags2,
 };
+pub use decode::{
+    AnyPublisherId, DataSetKind, DataSetView, DataSets, DecodeError, DecodeReason, Encoding, Field, FieldValue, Fields,
+    NetworkMessageView, PromotedFields, RawField,
+};
 pub use ethernet::{
     ETHERTYPE_UADP, ETHERTYPE_VLAN, EthernetError, EthernetHeader, MAX_PAYLOAD_BYTES, MIN_FRAME_BYTES,
     MIN_PAYLOAD_BYTES, VlanTag,
@@ -56,7 +63,7 @@ pub use ethernet::{
 pub use extended_header::ExtendedHeader;
 pub use group_header::{GroupHeader, flags as group_flags};
 pub use guid::Guid;
-pub use network_message::{NetworkMessageHeader, UADP_VERSION, extended_flags1, uadp_flags};
+pub use network_message::{NetworkMessageHeader, UADP_VERSION, extended_flags1, extended_flags2, uadp_flags};
 pub use payload_header::{MAX_DATA_SET_MESSAGES, PayloadHeader};
 pub use publisher_id::PublisherId;
 pub use sizes::Sizes;

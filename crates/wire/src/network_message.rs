@@ -34,6 +34,20 @@ pub mod extended_flags1 {
     pub const EXTENDED_FLAGS2: u8 = 0x80;
 }
 
+/// Flags of the third byte.
+pub mod extended_flags2 {
+    /// Bit 0: a chunk of a message.
+    pub const CHUNK: u8 = 0x01;
+    /// Bit 1: PromotedFields present.
+    pub const PROMOTED_FIELDS: u8 = 0x02;
+    /// Bits 2–4: type of the NetworkMessage; 0 carries DataSetMessages.
+    pub const TYPE_MASK: u8 = 0x1C;
+    /// Bit 5: ActionHeader present.
+    pub const ACTION_HEADER: u8 = 0x20;
+    /// Bits 6 and 7: reserved.
+    pub const RESERVED: u8 = 0xC0;
+}
+
 /// What the flag bytes tell of the rest, and the PublisherId.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NetworkMessageHeader {
