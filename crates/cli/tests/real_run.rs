@@ -298,6 +298,36 @@ fn an_interface_down_and_up_again_and_one_removed_do_not_end_a_run() {
 }
 
 #[test]
+fn an_interface_of_an_end_that_only_reads_is_named_too() {
+    if !can_run("an_interface_of_an_end_that_only_reads") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-sink").replace("echo = true", "echo = false");
+    let text = text.replace("round_trip_wire = \"4ms\", ", "");
+    // Nearly always waiting in its socket, so that it is the wait that hears of it.
+    let text = text.replace("application = 0.3, publish = 0.6", "application = 0.97, publish = 0.98");
+    let text = text.replace("window = 0.2", "window = 0.96");
+    let scenario = folder.path().join("t-sink.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let child = start(&scenario, &out, &["--duration", "3s"]);
+    wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces("t-sink").len() == 2);
+    std::thread::sleep(Duration::from_millis(1200));
+    let down = Command::new("ip").args(["-n", "db-t-sink-loop", "link", "set", "eth0", "down"]).status();
+    assert!(down.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "frames were lost: {}", stderr(&output));
+    let run = run_json(&out);
+    let incidents = run["incidents"].as_array().unwrap();
+    let named = incidents.iter().any(|incident| {
+        incident["kind"] == "link-down" && incident["cause"].as_str().unwrap().starts_with("loop: the interface")
+    });
+    assert!(named, "no word is sent there that could be refused: {incidents:#?}");
+}
+
+#[test]
 fn a_killed_host_process_ends_the_run_in_words() {
     if !can_run("a_killed_host_process") {
         return;

@@ -13,7 +13,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use link::Receiver;
 use measure::{Event, EventKind, Phase, Side};
 use rt::clock::{self, Pacer};
 use rt::ring::Producer;
@@ -192,19 +191,19 @@ impl<'a> Executive<'a> {
     }
 
     /// Sleeps until a frame arrives: in the one socket that can bring one, else by turns in short naps.
-    fn sleep_in_socket(&self, sleep: Nanos) {
-        let open = self.beats.iter().filter(|beat| beat.window_end.is_some());
-        let mut sockets = open.flat_map(|beat| &beat.inlets).map(crate::Inlet::receiver);
-        let wait = |receiver: &Receiver, sleep| {
-            // A socket whose interface is gone has an error at once and for ever: the thread must not spin for it.
-            if receiver.wait(sleep).is_err() {
-                clock::sleep_through(clock::now() + sleep.min(GLANCE));
-            }
+    fn sleep_in_socket(&mut self, sleep: Nanos) {
+        let open = || self.beats.iter().enumerate().filter(|(_, beat)| beat.window_end.is_some());
+        let mut sockets = open().flat_map(|(index, beat)| (0..beat.inlets.len()).map(move |inlet| (index, inlet)));
+        let ((index, inlet), sleep) = match (sockets.next(), sockets.next()) {
+            (None, _) => return clock::sleep_through(clock::now() + sleep),
+            (Some(only), None) => (only, sleep),
+            (Some(first), Some(_)) => (first, sleep.min(GLANCE)),
         };
-        match (sockets.next(), sockets.next()) {
-            (None, _) => clock::sleep_through(clock::now() + sleep),
-            (Some(only), None) => wait(only, sleep),
-            (Some(first), Some(_)) => wait(first, sleep.min(GLANCE)),
+        drop(sockets);
+        let Beat { inlets, ends, .. } = &mut self.beats[index];
+        if inlets[inlet].wait(sleep, ends, &mut self.trace).is_err() {
+            // The socket may have an error at once and for ever: the thread must not spin for it.
+            clock::sleep_through(clock::now() + sleep.min(GLANCE));
         }
     }
 

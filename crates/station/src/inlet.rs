@@ -3,8 +3,9 @@
 use link::Receiver;
 use measure::EventKind;
 use pubsub::{Mismatch, Reception};
+use rt::clock;
 use rt::ring::Producer;
-use units::Tai;
+use units::{Nanos, Tai};
 
 use crate::beat::End;
 
@@ -26,14 +27,22 @@ impl Inlet {
         Self { receiver, end, read_in: None }
     }
 
-    /// The socket.
-    pub(crate) fn receiver(&self) -> &Receiver {
-        &self.receiver
-    }
-
     /// Frames that the kernel dropped before the socket.
     pub(crate) fn drops(&self) -> u64 {
         self.receiver.drops().unwrap_or(0)
+    }
+
+    /// Waits until a frame is there, at most for `sleep`. The kernel tells an error once, and this may be the one who
+    /// hears it: it is recorded.
+    ///
+    /// # Errors
+    /// That error.
+    pub(crate) fn wait(&self, sleep: Nanos, ends: &[End], trace: &mut Producer) -> std::io::Result<()> {
+        let waited = self.receiver.wait(sleep);
+        if let (Err(error), Some(end)) = (&waited, ends.get(self.end)) {
+            failed(end, error, clock::now(), trace);
+        }
+        waited.map(drop)
     }
 
     /// Reads all that is there, or one message a cycle. A failure of the socket is recorded.
@@ -52,11 +61,7 @@ impl Inlet {
                 Ok(Some(received)) => received,
                 Ok(None) => return,
                 // The interface may come back: the end goes on.
-                Err(error) => {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    end.record(trace, EventKind::ReceiveFailed { at: decoded(), errno });
-                    return;
-                }
+                Err(error) => return failed(end, &error, decoded(), trace),
             };
             let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
             let stamp = received.stamp;
@@ -89,4 +94,8 @@ impl Inlet {
             end.record(trace, kind);
         }
     }
+}
+
+fn failed(end: &End, error: &std::io::Error, at: Tai, trace: &mut Producer) {
+    end.record(trace, EventKind::ReceiveFailed { at, errno: error.raw_os_error().unwrap_or(0) });
 }
