@@ -54,4 +54,4 @@ pub use form::*;
 pub use rows::{FrameRow, flags};
 pub use store::{ResultsError, read_run, run_folder, write_run};
 pub use summary::{fingerprint, summarise};
-pub use trace::{Event, EventKind, Phase, Record, Side};
+pub use trace::{Event, EventKind, LAUNCH_SKIPPED, Phase, Record, Side};

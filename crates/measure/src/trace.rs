@@ -55,6 +55,9 @@ impl Phase {
     }
 }
 
+/// Error number ([`EventKind::NotSent`]) of a frame whose launch an overrun skipped: ETIME.
+pub const LAUNCH_SKIPPED: i32 = 62;
+
 /// Something that happened at one end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {

@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use measure::{Event, EventKind, Phase, Side};
+use measure::{Event, EventKind, LAUNCH_SKIPPED, Phase, Side};
 use rt::clock::{self, Pacer};
 use rt::ring::Producer;
 use units::{Nanos, Tai};
@@ -29,9 +29,6 @@ const SPIN_MARGIN: Nanos = Nanos(100_000);
 /// Longest wait in one socket while another window is open too.
 const GLANCE: Nanos = Nanos(20_000);
 
-/// `errno` of a launch that an overrun skipped.
-const ETIME: i32 = 62;
-
 /// When the executive runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
@@ -41,15 +38,6 @@ pub struct Span {
     pub duration: Nanos,
     /// How far TAI is ahead of UTC, for the timestamps in messages.
     pub tai_minus_utc: Nanos,
-}
-
-/// Why an executive ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// All cycles done.
-    Done,
-    /// Told to stop.
-    Stopped,
 }
 
 /// What a launch has to know about the end whose frame it is.
@@ -102,11 +90,11 @@ impl<'a> Executive<'a> {
     }
 
     /// Runs until the cycles are done or somebody says stop.
-    pub fn run(&mut self) -> Ended {
+    pub fn run(&mut self) {
         let until = self.span.t0 + self.span.duration;
         loop {
             if (self.stop)() {
-                return Ended::Stopped;
+                return;
             }
             let next = self.agenda.peek().map(|Reverse(next)| *next);
             let launch = self.launches.first_due();
@@ -115,7 +103,7 @@ impl<'a> Executive<'a> {
                 self.launch(launch);
                 continue;
             }
-            let Some((due, index)) = next else { return Ended::Done };
+            let Some((due, index)) = next else { return };
             self.agenda.pop();
             self.wait_until(due, false);
             self.phase(index, due);
@@ -231,10 +219,12 @@ impl<'a> Executive<'a> {
     fn publish(&mut self, index: usize, cycle: i64, began: Tai) {
         let beat = &mut self.beats[index];
         let next_start = beat.start_of(cycle + 1);
-        let mut at = began;
+        // The first end hands over when the phase begins; the others look at the clock.
+        let mut first = Some(began);
         for (number, end) in (beat.first_end..).zip(&mut beat.ends) {
             let launch = end.launch.map(|offset| next_start + offset);
             let Some(outlet) = end.outlet.and_then(|outlet| self.outlets.get_mut(outlet)) else { continue };
+            let at = first.take().unwrap_or_else(clock::now);
             if launch.unwrap_or(at) < beat.t0 + end.start {
                 continue;
             }
@@ -244,7 +234,7 @@ impl<'a> Executive<'a> {
             let publication = Publication { end: number, handle };
             let handed_over = match launch {
                 Some(due) if self.launches.push(due, publication, outgoing.frame) => Ok(()),
-                Some(_) => Err(ETIME),
+                Some(_) => Err(LAUNCH_SKIPPED),
                 None => outlet.send(publication, outgoing.frame),
             };
             let published = EventKind::Published {
@@ -261,7 +251,6 @@ impl<'a> Executive<'a> {
             if let Err(errno) = handed_over {
                 end.record(&mut self.trace, EventKind::NotSent { handle, errno });
             }
-            at = clock::now();
         }
     }
 
@@ -290,10 +279,13 @@ impl<'a> Executive<'a> {
         let skipped =
             EventKind::Skipped { cycle: beat.cycle, cycles: u32::try_from(next - beat.cycle).unwrap_or(u32::MAX) };
         (beat.cycle, beat.phase, beat.window_end) = (next, Phase::Subscribe, None);
-        for (number, end) in (beat.first_end..).zip(&beat.ends) {
-            while let Some(publication) = self.launches.remove(number) {
-                end.record(&mut self.trace, EventKind::NotSent { handle: publication.handle, errno: ETIME });
-            }
+        let ends = &beat.ends;
+        let last = beat.first_end + ends.len() as u32;
+        self.launches.discard(beat.first_end..last, |publication| {
+            let kind = EventKind::NotSent { handle: publication.handle, errno: LAUNCH_SKIPPED };
+            ends[(publication.end - beat.first_end) as usize].record(&mut self.trace, kind);
+        });
+        for end in ends {
             end.record(&mut self.trace, skipped);
         }
     }

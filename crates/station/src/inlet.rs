@@ -66,7 +66,7 @@ impl Inlet {
             let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
             let stamp = received.stamp;
             // With another tag it is not of this stream, whatever it holds: counted, not taken.
-            let reception = if end.tag.is_none() || tag == end.tag {
+            let reception = if tag == Some(end.tag) {
                 end.endpoint.receive(received.uadp)
             } else {
                 end.endpoint

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use units::Tai;
 
@@ -81,15 +82,19 @@ impl LaunchQueue {
         }
     }
 
-    /// Removes a frame of `end`, and tells its publication; none when it has none waiting.
-    pub(crate) fn remove(&mut self, end: u32) -> Option<Publication> {
-        let slots = &self.slots;
-        let found = self.waiting.iter().find(|Reverse(due)| slots[due.slot].publication.end == end).map(|due| due.0)?;
-        let publication = slots[found.slot].publication;
-        // `retain` works in place: nothing is allocated.
-        self.waiting.retain(|Reverse(due)| due.slot != found.slot);
-        self.free.push(found.slot);
-        Some(publication)
+    /// Removes the frames of these ends, and tells what each was.
+    pub(crate) fn discard(&mut self, ends: Range<u32>, mut discarded: impl FnMut(Publication)) {
+        let Self { slots, free, waiting, .. } = self;
+        // Works in place: nothing is allocated.
+        waiting.retain(|Reverse(due)| {
+            let publication = slots[due.slot].publication;
+            let goes = ends.contains(&publication.end);
+            if goes {
+                free.push(due.slot);
+                discarded(publication);
+            }
+            !goes
+        });
     }
 }
 
@@ -129,7 +134,8 @@ mod tests {
             assert!(queue.push(Tai(10 + i64::from(handle)), publication(0, handle), &[0]));
             assert!(queue.push(Tai(20 + i64::from(handle)), publication(1, handle), &[1]));
         }
-        let removed: Vec<_> = std::iter::from_fn(|| queue.remove(1)).map(|publication| publication.handle).collect();
+        let mut removed = Vec::new();
+        queue.discard(1..2, |publication| removed.push(publication.handle));
         assert_eq!(removed.len(), 2);
         assert_eq!(queue.first_due(), Some(Tai(10)));
         assert!(queue.push(Tai(1), publication(1, 9), &[1]) && queue.push(Tai(1), publication(1, 10), &[1]));

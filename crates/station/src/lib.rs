@@ -17,7 +17,7 @@ mod spec;
 mod worker;
 
 pub use beat::{Beat, End, Times};
-pub use executive::{Ended, Executive, Span};
+pub use executive::{Executive, Span};
 pub use inlet::Inlet;
 pub use outlet::Outlet;
 pub use role::role_process;

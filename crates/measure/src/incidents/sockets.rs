@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Seen;
-use crate::{Incident, kinds, words};
+use crate::{Incident, LAUNCH_SKIPPED, kinds, words};
 
 /// No such device or address: the interface is gone.
 const ENXIO: i32 = 6;
 /// No such device.
 const ENODEV: i32 = 19;
-/// The launch was skipped after an overrun, which the late host has explained.
-const ETIME: i32 = 62;
 /// The interface is down.
 const ENETDOWN: i32 = 100;
 /// The queue of the interface dropped it.
@@ -35,7 +33,8 @@ pub(super) fn refused(seen: &Seen<'_>) -> Vec<Incident> {
             }
         }
         let mut by_errno: BTreeMap<i32, (i64, u64)> = BTreeMap::new();
-        for (at, errno) in end.failed_sends().filter(|failed| failed.1 != ETIME) {
+        // A skipped launch the late host has explained.
+        for (at, errno) in end.failed_sends().filter(|failed| failed.1 != LAUNCH_SKIPPED) {
             let at = at.unwrap_or(seen.scenario.base_time.0);
             let (first, count) = by_errno.entry(errno).or_insert((at, 0));
             (*first, *count) = ((*first).min(at), *count + 1);
