@@ -397,12 +397,10 @@ fn a_namespace_of_somebody_else_is_left_alone() {
 
 /// The program and a scenario where an ordinary user can reach them, whatever the folder of the build allows.
 fn for_everyone(name: &str) -> (tempfile::TempDir, [std::path::PathBuf; 2]) {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    let folder = tempfile::Builder::new().permissions(mode).tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("downbeat");
     std::fs::copy(DOWNBEAT, &program).unwrap();
     let scenario = common::scenario(folder.path(), "two-hosts", name);
-    // The umask may have cut it.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     (folder, [program, scenario])
 }

@@ -3,8 +3,8 @@
 use units::{Nanos, Rate, Tai};
 
 use crate::model::{
-    ClockRole, FieldEncoding, Forwarder, Fraction, Host, HostId, HostKind, Link, LinkId, Phases, Port, PortId,
-    Scenario, Stream,
+    Backlog, ClockRole, FieldEncoding, Forwarder, Fraction, Host, HostId, HostKind, Link, LinkId, Phases, Port, PortId,
+    Scenario, Stream, Threads,
 };
 use crate::queue::Queue;
 
@@ -107,8 +107,8 @@ pub fn line(spec: &LineSpec) -> Scenario {
         name: format!("line-{links}"),
         cycle: spec.cycle,
         base_time: Tai(0),
-        threads: crate::model::Threads::Stream,
-        backlog: crate::model::Backlog::Drain,
+        threads: Threads::default(),
+        backlog: Backlog::default(),
         hosts: (0..=links).map(host).collect(),
         links: (0..links)
             .map(|index| Link {

@@ -71,17 +71,13 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
         time.offset = offset;
     }
     let threads = table.get("threads");
-    if let Some(threads) =
-        threads.and_then(|entry| entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host)]))
-    {
-        time.threads = threads;
-    }
+    time.threads = threads
+        .and_then(|entry| entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host)]))
+        .unwrap_or_default();
     let backlog = table.get("backlog");
-    if let Some(backlog) =
-        backlog.and_then(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::Keep)]))
-    {
-        time.backlog = backlog;
-    }
+    time.backlog = backlog
+        .and_then(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::Keep)]))
+        .unwrap_or_default();
     time
 }
 
