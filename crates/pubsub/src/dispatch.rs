@@ -228,7 +228,7 @@ fn group(keys: &[DispatchKey]) -> (Vec<(Key, Range<u32>)>, Vec<u32>) {
 
 /// PublisherId with its type, and WriterGroupId or [`ANY_GROUP`], out of the head of a message.
 #[inline]
-fn head(uadp: &[u8]) -> Option<(u64, u8, u16)> {
+pub(crate) fn head(uadp: &[u8]) -> Option<(u64, u8, u16)> {
     const DATA_SET_CLASS_ID_BYTES: usize = 16;
     let (&first, mut rest) = uadp.split_first()?;
     if first & uadp_flags::PUBLISHER_ID == 0 {

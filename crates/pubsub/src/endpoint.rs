@@ -15,7 +15,7 @@ use crate::error::{LayoutError, Mismatch};
 use crate::image::ImageLayout;
 use crate::layout::NetworkMessageLayout;
 use crate::publisher::Publisher;
-use crate::subscriber::{Staged, Subscriber, SubscriberConfig};
+use crate::subscriber::{Admission, Staged, Subscriber, SubscriberConfig};
 
 /// After this many application phases without news an endpoint takes the next message with another counter than the
 /// last, whatever its counter and sequence number: a restarted writer is heard again, which the rule of the standard
@@ -163,6 +163,8 @@ impl Endpoint {
                 return Reception::Inconsistent { counter: self.application.counter(subscriber.staged()) };
             }
             Staged::Foreign(mismatch) => return Reception::Foreign(mismatch),
+            // A strict subscriber rejects nothing.
+            Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
         }
         let counter = self.application.counter(subscriber.staged());
         Reception::Message { counter, superseded: self.take(counter) }
@@ -188,7 +190,7 @@ impl Endpoint {
             application.forget();
             self.resynchronised += 1;
         }
-        if !subscriber.admit() {
+        if subscriber.admit() != Admission::News {
             return None;
         }
         match pending.or(application.read()) {

@@ -47,6 +47,21 @@ impl SequenceWindow {
         }
     }
 
+    /// What a keep-alive is whose `next` is the number of the next message with data: the messages before it have been
+    /// sent, and become the last.
+    pub fn expect(&mut self, next: u16) -> Verdict {
+        let before = next.wrapping_sub(1);
+        match self.last {
+            Some(last) if last == before => Verdict::Newer { lost: 0 },
+            None => self.accept(before),
+            Some(_) => match self.accept(before) {
+                // The one before `next` has not come either.
+                Verdict::Newer { lost } => Verdict::Newer { lost: lost.saturating_add(1) },
+                other => other,
+            },
+        }
+    }
+
     /// Takes the next number whatever it is: after a silence, so that a restarted writer is heard again.
     pub fn forget(&mut self) {
         self.last = None;
@@ -72,6 +87,18 @@ mod tests {
             assert_eq!(verdict(49_153), Verdict::Old);
             assert_eq!(verdict(65_535), Verdict::Old, "the same again");
         }
+    }
+
+    #[test]
+    fn a_keep_alive_tells_what_was_lost() {
+        let mut window = SequenceWindow::new();
+        assert_eq!(window.expect(5), Verdict::Newer { lost: 0 }, "the first");
+        assert_eq!(window.accept(5), Verdict::Newer { lost: 0 });
+        assert_eq!(window.expect(6), Verdict::Newer { lost: 0 });
+        assert_eq!(window.expect(6), Verdict::Newer { lost: 0 }, "again");
+        assert_eq!(window.expect(9), Verdict::Newer { lost: 3 });
+        assert_eq!(window.expect(7), Verdict::Old);
+        assert_eq!(window.accept(9), Verdict::Newer { lost: 0 });
     }
 
     #[test]

@@ -9,6 +9,7 @@ use wire::{Value, array_at};
 
 use crate::application::{ReaderInput, Status};
 use crate::error::{LayoutError, Mismatch};
+use crate::general::{General, Refusal, Rejected};
 use crate::image::ImageLayout;
 use crate::layout::NetworkMessageLayout;
 use crate::reader::ReaderLayout;
@@ -44,6 +45,10 @@ pub enum Received {
     Inconsistent,
     /// Older than one that was there before, or the same again: it is not read.
     Stale,
+    /// Of this WriterGroup, but nothing that can be taken.
+    Rejected(Rejected),
+    /// A keep-alive or heartbeat: the writer is there and has nothing new.
+    KeepAlive,
     /// News.
     Message {
         /// It replaced a message that had not been taken.
@@ -57,6 +62,15 @@ pub(crate) enum Staged {
     Message,
     Inconsistent,
     Foreign(Mismatch),
+    Rejected(Rejected),
+}
+
+/// What a staged message is to the readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    News,
+    KeepAlive,
+    Stale,
 }
 
 /// What a subscriber has seen so far.
@@ -68,6 +82,12 @@ pub struct SubscriberCounts {
     pub foreign: u64,
     /// Messages in which fields that share a place in the image differ.
     pub inconsistent: u64,
+    /// Messages of another form than the layout's that were decoded nevertheless.
+    pub fallback: u64,
+    /// Messages of the WriterGroup that could not be taken, for a reason that [`Received::Rejected`] told.
+    pub rejected: u64,
+    /// Keep-alives and heartbeats.
+    pub keep_alive: u64,
     /// Messages that no reader took, because they were old or the same again by their sequence numbers.
     pub stale: u64,
     /// Messages replaced by a newer one before they were taken.
@@ -83,6 +103,8 @@ pub struct SubscriberCounts {
 pub struct Subscriber {
     reader: ReaderLayout,
     image: ImageLayout,
+    /// For messages of another form; `None` finds them foreign.
+    general: Option<General>,
     /// Of NetworkMessages.
     window: SequenceWindow,
     /// SequenceNumber of the staged NetworkMessage.
@@ -97,7 +119,7 @@ pub struct Subscriber {
 
 /// What one DataSetWriter's messages are to us.
 #[derive(Debug, Clone)]
-struct DataSetReader {
+pub(crate) struct DataSetReader {
     writer_id: u16,
     /// Places in a message of the layout.
     number_at: Option<usize>,
@@ -105,21 +127,36 @@ struct DataSetReader {
     window: SequenceWindow,
     /// Of the newest DataSetMessage: the upper 16 bits of a StatusCode.
     status: u16,
+    /// It has had a key frame.
+    pub(crate) known: bool,
     /// Its newest DataSetMessage has not been taken yet.
     fresh: bool,
-    staged: StagedDataSet,
+    pub(crate) staged: StagedDataSet,
 }
 
 /// What the staged message has for a reader.
 #[derive(Debug, Clone, Copy, Default)]
-struct StagedDataSet {
-    present: bool,
-    number: Option<u16>,
-    status: u16,
+pub(crate) struct StagedDataSet {
+    pub(crate) part: Part,
+    pub(crate) number: Option<u16>,
+    pub(crate) status: u16,
+}
+
+/// Which part a message is for a reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It is not in it.
+    #[default]
+    Nothing,
+    /// Its SequenceNumber is that of the next message with values.
+    KeepAlive,
+    /// It has a SequenceNumber of its own.
+    Heartbeat,
+    Values,
 }
 
 /// The two highest bits of a StatusCode: 0 Good, 1 Uncertain, 2 Bad (OPC 10000-4 §7.39).
-const SEVERITY_BAD: u16 = 0x8000;
+pub(crate) const SEVERITY_BAD: u16 = 0x8000;
 
 impl Subscriber {
     /// A subscriber before its first message. Everything is allocated here.
@@ -147,12 +184,14 @@ impl Subscriber {
                 status_at,
                 window: SequenceWindow::new(),
                 status: 0,
+                known: false,
                 fresh: false,
                 staged: StagedDataSet::default(),
             }
         };
         let readers: Vec<_> = wanted.iter().map(data_set_reader).collect();
         Ok(Self {
+            general: (!config.strict).then(|| General::new(&config.layout, place)),
             window: SequenceWindow::new(),
             number: None,
             supervision: Supervision::new(readers.len(), config.receive_timeout),
@@ -167,17 +206,27 @@ impl Subscriber {
     }
 
     /// Takes the UADP bytes of a received frame (no Ethernet header). The newest message wins, taken or not.
+    ///
+    /// A message whose constant bytes are those of the layout is copied at known places. Any other, unless the subscriber
+    /// is strict, goes through the general decoder: with the same PublisherId, WriterGroupId and DataSetWriterIds and
+    /// fields of the same types it is taken all the same, whatever else its headers carry and however the fields are
+    /// encoded; a delta frame changes the newest values.
     #[inline]
     pub fn receive(&mut self, uadp: &[u8], now: Tai) -> Received {
         match self.stage(uadp) {
             Staged::Message => {}
             Staged::Inconsistent => return Received::Inconsistent,
             Staged::Foreign(mismatch) => return Received::Foreign(mismatch),
+            Staged::Rejected(rejected) => return Received::Rejected(rejected),
         }
-        if !self.admit() {
-            return Received::Stale;
+        match self.admit() {
+            Admission::News => Received::Message { superseded: self.commit(now) },
+            Admission::KeepAlive => {
+                self.keep_alive(now);
+                Received::KeepAlive
+            }
+            Admission::Stale => Received::Stale,
         }
-        Received::Message { superseded: self.commit(now) }
     }
 
     /// Decodes a message into the staged image, whatever its sequence numbers.
@@ -194,47 +243,83 @@ impl Subscriber {
                 for reader in &mut self.readers {
                     let at = |place: Option<usize>| array_at(uadp, place?).map(u16::from_le_bytes);
                     let (number, status) = (at(reader.number_at), at(reader.status_at).unwrap_or(0));
-                    reader.staged = StagedDataSet { present: true, number, status };
+                    reader.staged = StagedDataSet { part: Part::Values, number, status };
                 }
                 Staged::Message
             }
-            Err(mismatch) => {
-                self.counts.foreign += 1;
-                Staged::Foreign(mismatch)
+            Err(mismatch) => self.stage_slowly(uadp, mismatch),
+        }
+    }
+
+    /// The same for a message of another form.
+    fn stage_slowly(&mut self, uadp: &[u8], mismatch: Mismatch) -> Staged {
+        let Some(general) = &self.general else {
+            self.counts.foreign += 1;
+            return Staged::Foreign(mismatch);
+        };
+        self.staged.copy_from_slice(&self.newest);
+        let decoded = general.decode(uadp, &self.image, &mut self.staged, &mut self.readers);
+        if decoded == Err(Refusal::Foreign) {
+            self.counts.foreign += 1;
+            return Staged::Foreign(mismatch);
+        }
+        self.counts.received += 1;
+        match decoded {
+            Ok(number) => {
+                self.counts.fallback += 1;
+                self.number = number;
+                Staged::Message
+            }
+            Err(Refusal::Rejected(rejected)) => {
+                self.counts.rejected += 1;
+                Staged::Rejected(rejected)
+            }
+            Err(Refusal::Inconsistent | Refusal::Foreign) => {
+                self.counts.inconsistent += 1;
+                Staged::Inconsistent
             }
         }
     }
 
-    /// Puts the staged message before the windows; `false` when it is news to no reader.
+    /// Puts the staged message before the windows of the NetworkMessages and of each reader's DataSetMessages; what is
+    /// old or the same again is no longer staged.
     #[inline]
-    pub(crate) fn admit(&mut self) -> bool {
+    pub(crate) fn admit(&mut self) -> Admission {
         let mut lost = 0;
         if let Some(number) = self.number {
             match self.window.accept(number) {
                 Verdict::Newer { lost: between } => lost = between,
                 Verdict::Old | Verdict::Invalid => {
                     self.counts.stale += 1;
-                    return false;
+                    return Admission::Stale;
                 }
             }
         }
-        let mut news = false;
+        let mut admission = Admission::Stale;
         for (index, reader) in self.readers.iter_mut().enumerate() {
             if let Some(number) = reader.staged.number {
-                match reader.window.accept(number) {
+                let verdict = match reader.staged.part {
+                    Part::KeepAlive => reader.window.expect(number),
+                    _ => reader.window.accept(number),
+                };
+                match verdict {
                     Verdict::Newer { lost: between } if self.number.is_none() => lost = lost.max(between),
                     Verdict::Newer { .. } => {}
                     Verdict::Old | Verdict::Invalid => {
-                        reader.staged.present = false;
+                        reader.staged.part = Part::Nothing;
                         keep(&self.image, index, &self.newest, &mut self.staged);
                     }
                 }
             }
-            news |= reader.staged.present;
+            match reader.staged.part {
+                Part::Values => admission = Admission::News,
+                Part::KeepAlive | Part::Heartbeat if admission == Admission::Stale => admission = Admission::KeepAlive,
+                _ => {}
+            }
         }
         self.counts.lost += u64::from(lost);
-        self.counts.stale += u64::from(!news);
-        news
+        self.counts.stale += u64::from(admission == Admission::Stale);
+        admission
     }
 
     /// Makes the staged message the newest; tells whether it replaced one that had not been taken.
@@ -242,15 +327,27 @@ impl Subscriber {
     pub(crate) fn commit(&mut self, now: Tai) -> bool {
         core::mem::swap(&mut self.newest, &mut self.staged);
         for (index, reader) in self.readers.iter_mut().enumerate() {
-            if reader.staged.present {
-                reader.fresh = true;
+            if reader.staged.part == Part::Values {
+                (reader.fresh, reader.known) = (true, true);
                 reader.status = reader.staged.status;
+            }
+            if reader.staged.part != Part::Nothing {
                 self.supervision.heard(index, now);
             }
         }
         let superseded = core::mem::replace(&mut self.fresh, true);
         self.counts.superseded += u64::from(superseded);
         superseded
+    }
+
+    /// Takes note of the writers that are there and have nothing new.
+    fn keep_alive(&mut self, now: Tai) {
+        self.counts.keep_alive += 1;
+        for (index, reader) in self.readers.iter().enumerate() {
+            if reader.staged.part != Part::Nothing {
+                self.supervision.heard(index, now);
+            }
+        }
     }
 
     /// The image of the staged message.

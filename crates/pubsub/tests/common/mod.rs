@@ -1,6 +1,8 @@
 //! The golden frames as layouts and values, and tools that only some machines have.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
+pub mod layouts;
+
 use std::process::Command;
 
 use downbeat_pubsub::{
