@@ -1,9 +1,16 @@
 //! The engine without I/O: templates, reader layouts, the cyclic application.
 //!
-//! A [`NetworkMessageLayout`] says what a NetworkMessage of fixed form has in it. From it come a
-//! [`WriterTemplate`], the frame with all constant bytes in place, patched where something changes,
-//! and a [`ReaderLayout`], which compares the constant bytes of what arrives and reads values at known
-//! offsets. An [`Endpoint`] puts both to work as one station's end of a stream, phase by phase.
+//! A [`NetworkMessageLayout`] says what a NetworkMessage of fixed form has in it, an [`ImageLayout`] where its values
+//! are as plain bytes. From them come a [`WriterTemplate`], the frame with all constant bytes in place, patched where
+//! something changes, and a [`ReaderLayout`], which compares the constant bytes of what arrives and copies values from
+//! known offsets.
+//!
+//! Around them are three parts, which may live in different threads with an image between them: a [`Publisher`] writes
+//! the DataSets of one or several DataSetWriters, numbers and stamps them; an [`Application`] makes one image of others,
+//! once a cycle; a [`Subscriber`] has the newest values of a WriterGroup, its sequence windows and timeouts, and takes
+//! messages of other forms too, through the general decoder of `wire`. A [`Dispatcher`] finds the subscriber of a
+//! message among many. An [`Endpoint`] puts the three to work as one station's end of a stream, phase by phase, with
+//! a counter as its application.
 //!
 //! No clock, no socket: `cycle`, the time and received bytes come in, frames go out. So the same
 //! engine runs on a network card, in virtual time and in a test. Nothing after `new` allocates,
@@ -31,6 +38,22 @@
 //! source.receive(&echo.publish(133_500_000_000_002_500).unwrap().frame[18..]);
 //! assert_eq!(source.application(1).round_trip_cycles, Some(1));
 //! # Ok::<(), downbeat_pubsub::LayoutError>(())
+//! ```
+//!
+//! The same without an endpoint, with values of one's own:
+//!
+//! ```
+//! use downbeat_pubsub::{NetworkMessageLayout, Publisher, Received, Subscriber, SubscriberConfig, Value};
+//! use units::Tai;
+//! let layout = NetworkMessageLayout::papers(2234, 101, 3);
+//! let mut publisher = Publisher::new(&layout, None)?;
+//! let mut subscriber = Subscriber::new(SubscriberConfig::strict(layout))?;
+//! let mut image = vec![0; publisher.image().bytes()];
+//! publisher.image().set(&mut image, 0, 2, Value::UInt64(42));
+//! let message = publisher.publish(&image, 133_500_000_000_000_000)?.frame;
+//! assert_eq!(subscriber.receive(message, Tai(0)), Received::Message { superseded: false });
+//! assert_eq!(subscriber.image_layout().get(subscriber.image(), 0, 2), Some(Value::UInt64(42)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

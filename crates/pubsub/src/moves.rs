@@ -21,10 +21,10 @@ pub(crate) struct Moves {
     boolean: Boolean,
     /// Values of eight bytes with Variant bytes.
     eights: Run,
-    /// Fields that share a place in the image, and which.
-    repeated: Option<(UInt64Run, usize)>,
     /// There is something in the members below.
     more: bool,
+    /// Fields that share a place in the image, and which.
+    repeated: Option<(UInt64Run, usize)>,
     booleans: Vec<Boolean>,
     others: Vec<Run>,
 }
@@ -80,7 +80,7 @@ impl Moves {
         let boolean = if booleans.is_empty() { Boolean::NONE } else { booleans.remove(0) };
         let eights = runs.iter().position(|run| (run.size, run.stride) == (8, 9)).map(|first| runs.remove(first));
         let eights = eights.unwrap_or(Run { size: 8, stride: 9, frame: 0..0, image: 0..0 });
-        let more = !booleans.is_empty() || !runs.is_empty();
+        let more = repeated.is_some() || !booleans.is_empty() || !runs.is_empty();
         Self { image_bytes: image.bytes(), boolean, eights, more, repeated, booleans, others: runs }
     }
 
@@ -88,6 +88,11 @@ impl Moves {
     #[inline]
     pub(crate) fn repeated(&self) -> Option<&UInt64Run> {
         self.repeated.as_ref().map(|(run, _)| run)
+    }
+
+    #[inline]
+    fn has_lists(&self) -> bool {
+        !self.booleans.is_empty() || !self.others.is_empty()
     }
 
     #[cold]
@@ -104,11 +109,13 @@ impl Moves {
         if let (Some(from), Some(to)) = (image.get(run.image.clone()), frame.get_mut(run.frame.clone())) {
             scatter::<9, 8, 27, 24, 36, 32>(from, to);
         }
-        if let Some((run, offset)) = &self.repeated {
-            run.fill(frame, ImageLayout::uint64(image, *offset).unwrap_or(0));
-        }
         if self.more {
-            self.write_more(image, frame);
+            if let Some((run, offset)) = &self.repeated {
+                run.fill(frame, ImageLayout::uint64(image, *offset).unwrap_or(0));
+            }
+            if self.has_lists() {
+                self.write_more(image, frame);
+            }
         }
         Ok(())
     }
@@ -198,14 +205,16 @@ impl Moves {
     #[inline]
     pub(crate) fn read_others(&self, frame: &[u8], image: &mut [u8]) {
         self.boolean.read(frame, image);
-        if let Some((run, offset)) = &self.repeated
-            && let Some(value) = run.first(frame)
-            && let Some(place) = image.get_mut(*offset..).and_then(<[u8]>::first_chunk_mut)
-        {
-            *place = value;
-        }
         if self.more {
-            self.read_more(frame, image);
+            if let Some((run, offset)) = &self.repeated
+                && let Some(value) = run.first(frame)
+                && let Some(place) = image.get_mut(*offset..).and_then(<[u8]>::first_chunk_mut)
+            {
+                *place = value;
+            }
+            if self.has_lists() {
+                self.read_more(frame, image);
+            }
         }
     }
 

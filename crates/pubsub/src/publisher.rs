@@ -20,6 +20,8 @@ pub struct Publisher {
     /// Of the next NetworkMessage.
     number: u16,
     number_on_wire: bool,
+    /// Nothing but the time of publication changes besides the values.
+    plain: bool,
     writers: Vec<DataSetWriter>,
     published: u64,
 }
@@ -63,9 +65,10 @@ impl Publisher {
             let (number_at, timestamp_at) = template.stamps(data_set);
             DataSetWriter { number_at, number: 0, timestamp_at, sampled: None }
         };
-        let writers = (0..layout.data_sets.len()).map(writer).collect();
+        let writers: Vec<_> = (0..layout.data_sets.len()).map(writer).collect();
         let number_on_wire = layout.group_header.is_some_and(|group| group.sequence_number);
-        Ok(Self { template, image, number: 0, number_on_wire, writers, published: 0 })
+        let plain = !number_on_wire && writers.iter().all(|writer| writer.number_at.is_none());
+        Ok(Self { template, image, number: 0, number_on_wire, plain, writers, published: 0 })
     }
 
     /// Where the values are in the image.
@@ -81,6 +84,16 @@ impl Publisher {
         self.template.write_image(image)?;
         let sequence = self.number;
         self.number = sequence.wrapping_add(1);
+        self.published += 1;
+        if self.plain {
+            self.template.stamp(0, now_ticks);
+        } else {
+            self.stamp(sequence, now_ticks);
+        }
+        Ok(Published { frame: self.template.frame(), sequence })
+    }
+
+    fn stamp(&mut self, sequence: u16, now_ticks: i64) {
         self.template.set_head(self.number_on_wire.then_some(sequence), now_ticks);
         for writer in &mut self.writers {
             if let Some(at) = writer.number_at {
@@ -91,8 +104,6 @@ impl Publisher {
                 self.template.put(at, writer.sampled.unwrap_or(now_ticks).to_le_bytes());
             }
         }
-        self.published += 1;
-        Ok(Published { frame: self.template.frame(), sequence })
     }
 
     /// The Status that a DataSet has from now on: the upper 16 bits of a StatusCode.
@@ -105,6 +116,7 @@ impl Publisher {
     pub fn set_sampled(&mut self, data_set: usize, ticks: Option<i64>) -> Result<(), PatchError> {
         let writer = self.writers.get_mut(data_set).filter(|writer| writer.timestamp_at.is_some());
         writer.ok_or(PatchError::Absent)?.sampled = ticks;
+        self.plain = false;
         Ok(())
     }
 

@@ -153,6 +153,11 @@ impl ReaderLayout {
         Ok(consistent)
     }
 
+    /// Whether NetworkMessages have no SequenceNumber.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plan.sequence_number.is_none()
+    }
+
     /// Places of SequenceNumber and Status of a DataSetMessage.
     pub(crate) fn places(&self, data_set: usize) -> (Option<usize>, Option<usize>) {
         self.plan.data_sets.get(data_set).map_or((None, None), |set| (set.sequence_number, set.status))

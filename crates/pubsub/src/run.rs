@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crate::moves::REST;
 use wire::{BuiltInType, FieldEncoding, VARIANT_TYPE_BYTES};
 
 /// Length of a UInt64 on the wire.
@@ -66,8 +67,8 @@ impl UInt64Run {
     #[inline]
     pub(crate) fn fill(&self, buffer: &mut [u8], value: u64) {
         match self.encoding {
-            FieldEncoding::Variant => fill::<{ VALUE_BYTES + VARIANT_TYPE_BYTES }>(self, buffer, value),
-            FieldEncoding::RawData => fill::<VALUE_BYTES>(self, buffer, value),
+            FieldEncoding::Variant => fill::<9, 36>(self, buffer, value),
+            FieldEncoding::RawData => fill::<8, 32>(self, buffer, value),
         }
     }
 
@@ -103,13 +104,28 @@ impl UInt64Run {
 
 /// `STRIDE` a constant, so that the loop has constant offsets: the value is the last eight bytes of each stride.
 #[inline]
-fn fill<const STRIDE: usize>(run: &UInt64Run, buffer: &mut [u8], value: u64) {
-    let Some(region) = run.region::<STRIDE>().and_then(|region| buffer.get_mut(region)) else { return };
+fn fill<const STRIDE: usize, const STRIDE4: usize>(run: &UInt64Run, buffer: &mut [u8], value: u64) {
+    let Some(mut region) = run.region::<STRIDE>().and_then(|region| buffer.get_mut(region)) else { return };
     let value = value.to_le_bytes();
-    for field in region.as_chunks_mut::<STRIDE>().0 {
-        if let Some(place) = field.last_chunk_mut::<VALUE_BYTES>() {
-            *place = value;
+    // Four at a time, then what is left: no division to find out how many there are.
+    while region.len() >= STRIDE4 {
+        let Some((fields, rest)) = core::mem::take(&mut region).split_first_chunk_mut::<STRIDE4>() else { return };
+        for field in fields.as_chunks_mut::<STRIDE>().0 {
+            put(field, value);
         }
+        region = rest;
+    }
+    for _ in 0..REST {
+        let Some((field, rest)) = core::mem::take(&mut region).split_first_chunk_mut::<STRIDE>() else { return };
+        put(field, value);
+        region = rest;
+    }
+}
+
+#[inline]
+fn put<const STRIDE: usize>(field: &mut [u8; STRIDE], value: [u8; VALUE_BYTES]) {
+    if let Some(place) = field.last_chunk_mut() {
+        *place = value;
     }
 }
 

@@ -103,6 +103,10 @@ pub struct SubscriberCounts {
 pub struct Subscriber {
     reader: ReaderLayout,
     image: ImageLayout,
+    /// The layout carries no sequence numbers and no Status: every message of it is news to all readers.
+    plain: bool,
+    /// Such a message is staged.
+    staged_plain: bool,
     /// For messages of another form; `None` finds them foreign.
     general: Option<General>,
     /// Of NetworkMessages.
@@ -155,6 +159,9 @@ pub(crate) enum Part {
     Values,
 }
 
+/// All that there is to say of a message that has nothing but values.
+const PLAIN: StagedDataSet = StagedDataSet { part: Part::Values, number: None, status: 0 };
+
 /// The two highest bits of a StatusCode: 0 Good, 1 Uncertain, 2 Bad (OPC 10000-4 §7.39).
 pub(crate) const SEVERITY_BAD: u16 = 0x8000;
 
@@ -191,6 +198,8 @@ impl Subscriber {
         };
         let readers: Vec<_> = wanted.iter().map(data_set_reader).collect();
         Ok(Self {
+            plain: reader.is_plain() && readers.iter().all(|reader| reader.number_at.or(reader.status_at).is_none()),
+            staged_plain: false,
             general: (!config.strict).then(|| General::new(&config.layout, place)),
             window: SequenceWindow::new(),
             number: None,
@@ -239,15 +248,23 @@ impl Subscriber {
                     self.counts.inconsistent += 1;
                     return Staged::Inconsistent;
                 }
-                self.number = self.reader.sequence_number(uadp);
-                for reader in &mut self.readers {
-                    let at = |place: Option<usize>| array_at(uadp, place?).map(u16::from_le_bytes);
-                    let (number, status) = (at(reader.number_at), at(reader.status_at).unwrap_or(0));
-                    reader.staged = StagedDataSet { part: Part::Values, number, status };
+                self.staged_plain = self.plain;
+                if !self.plain {
+                    self.stage_numbers(uadp);
                 }
                 Staged::Message
             }
             Err(mismatch) => self.stage_slowly(uadp, mismatch),
+        }
+    }
+
+    /// Sequence numbers and Status of a message of the layout.
+    fn stage_numbers(&mut self, uadp: &[u8]) {
+        self.number = self.reader.sequence_number(uadp);
+        for reader in &mut self.readers {
+            let at = |place: Option<usize>| array_at(uadp, place?).map(u16::from_le_bytes);
+            let (number, status) = (at(reader.number_at), at(reader.status_at).unwrap_or(0));
+            reader.staged = StagedDataSet { part: Part::Values, number, status };
         }
     }
 
@@ -258,6 +275,7 @@ impl Subscriber {
             return Staged::Foreign(mismatch);
         };
         self.staged.copy_from_slice(&self.newest);
+        self.staged_plain = false;
         let decoded = general.decode(uadp, &self.image, &mut self.staged, &mut self.readers);
         if decoded == Err(Refusal::Foreign) {
             self.counts.foreign += 1;
@@ -285,6 +303,10 @@ impl Subscriber {
     /// old or the same again is no longer staged.
     #[inline]
     pub(crate) fn admit(&mut self) -> Admission {
+        if self.staged_plain { Admission::News } else { self.admit_by_numbers() }
+    }
+
+    fn admit_by_numbers(&mut self) -> Admission {
         let mut lost = 0;
         if let Some(number) = self.number {
             match self.window.accept(number) {
@@ -327,11 +349,12 @@ impl Subscriber {
     pub(crate) fn commit(&mut self, now: Tai) -> bool {
         core::mem::swap(&mut self.newest, &mut self.staged);
         for (index, reader) in self.readers.iter_mut().enumerate() {
-            if reader.staged.part == Part::Values {
+            let staged = if self.staged_plain { PLAIN } else { reader.staged };
+            if staged.part == Part::Values {
                 (reader.fresh, reader.known) = (true, true);
-                reader.status = reader.staged.status;
+                reader.status = staged.status;
             }
-            if reader.staged.part != Part::Nothing {
+            if staged.part != Part::Nothing {
                 self.supervision.heard(index, now);
             }
         }

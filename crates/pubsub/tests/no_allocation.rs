@@ -6,7 +6,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use downbeat_pubsub::{Endpoint, EndpointConfig, EthernetHeader, NetworkMessageLayout, Role, VlanTag};
+use downbeat_pubsub::{
+    DispatchKey, Dispatcher, Endpoint, EndpointConfig, EthernetHeader, NetworkMessageLayout, Publisher, Received, Role,
+    Subscriber, SubscriberConfig, VlanTag,
+};
+use units::{Nanos, Tai};
 
 thread_local! {
     // Constant and without destructor: to use it allocates nothing, as an allocator must.
@@ -80,4 +84,45 @@ fn a_thousand_cycles_allocate_nothing() {
         assert_eq!((echo.counts().inconsistent, echo.counts().foreign), (1000, 1000), "the slow paths ran too");
         assert_eq!(source.counts().received, 1000);
     }
+}
+
+#[test]
+fn publishing_dispatching_and_any_form_of_message_allocate_nothing() {
+    let layout = NetworkMessageLayout::periodic_fixed(2234, 101, 8);
+    // The same DataSet in other headers, for which a subscriber needs its general decoder.
+    let mut other = NetworkMessageLayout { payload_header: true, timestamp: true, ..layout.clone() };
+    other.data_sets[0].encoding = downbeat_pubsub::FieldEncoding::Variant;
+    let mut publishers = [&layout, &other].map(|layout| Publisher::new(layout, None).expect("a publisher"));
+    let mut subscriber = Subscriber::new(SubscriberConfig {
+        layout: layout.clone(),
+        writers: None,
+        receive_timeout: Nanos(10),
+        strict: false,
+    })
+    .expect("a subscriber");
+    let key = |group| DispatchKey { publisher_id: layout.publisher_id, writer_group_id: Some(group) };
+    let dispatcher = Dispatcher::new(&(1..=200).map(key).collect::<Vec<_>>()).expect("a dispatcher");
+    let mut image = [0; 64];
+    let (mut taken, mut rejected, mut changes) = (0, 0, 0);
+    let count = allocations(|| {
+        for cycle in 0..1000_i64 {
+            image[0] = cycle as u8;
+            let publisher = &mut publishers[cycle as usize % 2];
+            publisher.set_next_sequence(0, cycle as u16).expect("a number");
+            let uadp = publisher.publish(&image, cycle).expect("an image").frame;
+            assert_eq!(dispatcher.find(uadp), [100]);
+            // The one has sequence numbers of its own; the other counts as restarted.
+            subscriber.forget();
+            let found = subscriber.receive(uadp, Tai(20 * cycle));
+            taken += i32::from(matches!(found, Received::Message { .. }));
+            rejected += i32::from(matches!(subscriber.receive(&uadp[..uadp.len() - 1], Tai(0)), Received::Rejected(_)));
+            while subscriber.poll(Tai(20 * cycle + 15)).is_some() {
+                changes += 1;
+            }
+            subscriber.taken();
+        }
+    });
+    assert_eq!((count, taken, rejected), (0, 1000, 1000));
+    assert_eq!(subscriber.counts().fallback, 500);
+    assert_eq!((subscriber.counts().timeouts, changes), (1000, 1), "told when polled: always timed out by then");
 }

@@ -66,11 +66,11 @@ fn first(image: &[u8], at: usize) -> Option<u64> {
     image.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
 }
 
-/// One new value a cycle, as an application has one: the rest of the image stays.
-fn change(image: &mut [u8], at: usize, counter: u64) {
-    if let Some(place) = image.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-        *place = counter.to_le_bytes();
-    }
+/// One new value a cycle, the first UInt64: the rest of the image stays, as that of the hand-written loop does.
+#[inline]
+fn change(image: &mut [u8], counter: u64) {
+    const FIRST_UINT64: usize = 1;
+    image.as_chunks_mut::<8>().0[FIRST_UINT64] = counter.to_le_bytes();
 }
 
 fn build_by_hand(fields: u16) -> Result<Row<'static>, Failure> {
@@ -89,12 +89,12 @@ fn build_by_hand(fields: u16) -> Result<Row<'static>, Failure> {
 
 fn build_from_template(fields: u16) -> Result<Row<'static>, Failure> {
     let mut template = WriterTemplate::new(&streams::layout(fields), Some(&streams::HEADER))?;
-    let (mut image, at) = image(fields);
+    let (mut image, _) = image(fields);
     let mut counter = 0;
     Ok(Row::new("template_build", "build, template", move || {
         timed_frames(FRAMES, || {
             counter += 1;
-            change(&mut image, at, counter);
+            change(&mut image, counter);
             template.write_image(black_box(&image))?;
             template.stamp(0, streams::ticks(counter as i64));
             black_box(template.frame());
@@ -105,12 +105,12 @@ fn build_from_template(fields: u16) -> Result<Row<'static>, Failure> {
 
 fn build_with_publisher(fields: u16) -> Result<Row<'static>, Failure> {
     let mut publisher = Publisher::new(&streams::layout(fields), Some(&streams::HEADER))?;
-    let (mut image, at) = image(fields);
+    let (mut image, _) = image(fields);
     let mut counter = 0;
     Ok(Row::new("publisher_build", "build, publisher", move || {
         timed_frames(FRAMES, || {
             counter += 1;
-            change(&mut image, at, counter);
+            change(&mut image, counter);
             black_box(publisher.publish(black_box(&image), streams::ticks(counter as i64))?);
             Ok(())
         })
