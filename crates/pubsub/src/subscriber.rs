@@ -354,7 +354,7 @@ impl Subscriber {
                 (reader.fresh, reader.known) = (true, true);
                 reader.status = staged.status;
             }
-            if staged.part != Part::Nothing {
+            if staged.part != Part::Nothing && reader.known {
                 self.supervision.heard(index, now);
             }
         }
@@ -367,7 +367,8 @@ impl Subscriber {
     fn keep_alive(&mut self, now: Tai) {
         self.counts.keep_alive += 1;
         for (index, reader) in self.readers.iter().enumerate() {
-            if reader.staged.part != Part::Nothing {
+            // Only a key frame makes a reader Operational.
+            if reader.staged.part != Part::Nothing && reader.known {
                 self.supervision.heard(index, now);
             }
         }
@@ -424,19 +425,20 @@ impl Subscriber {
     #[inline]
     pub fn input(&self, reader: usize, now: Tai) -> ReaderInput<'_> {
         let Some(of) = self.readers.get(reader) else { return ReaderInput::default() };
-        let good = self.supervision.state(reader) == ReaderState::Operational && of.status & SEVERITY_BAD == 0;
+        let good = self.supervision.is_in_time(reader, now) && of.status & SEVERITY_BAD == 0;
         let status = if good { Status::Good } else { Status::Bad };
         ReaderInput { image: &self.newest, fresh: of.fresh, status, age: self.supervision.age(reader, now) }
     }
 
     /// Looks at the timeouts and tells what has become of one reader since the last call; to be called until it says
-    /// `None`. A reader whose time is over forgets its sequence window, so that a restarted writer is heard again
-    /// (OPC 10000-14 §7.2.3).
+    /// `None`. A reader whose time is over forgets its sequence window, so that a restarted writer is heard again, and
+    /// waits for a key frame: what delta frames it has missed nobody knows.
     pub fn poll(&mut self, now: Tai) -> Option<Change> {
         for reader in self.supervision.expire(now) {
             self.counts.timeouts += 1;
             if let Some(reader) = self.readers.get_mut(reader) {
                 reader.window.forget();
+                reader.known = false;
             }
         }
         if self.supervision.is_silent() {

@@ -93,6 +93,13 @@ impl Supervision {
         self.readers.get(reader).map_or(ReaderState::PreOperational, |timer| timer.state)
     }
 
+    /// Whether it is Operational, and its time not over by now.
+    #[inline]
+    pub(crate) fn is_in_time(&self, reader: usize, now: Tai) -> bool {
+        let over = |timer: &Timer| timer.deadline(self.timeout).is_some_and(|deadline| now > deadline);
+        self.readers.get(reader).is_some_and(|timer| timer.state == ReaderState::Operational && !over(timer))
+    }
+
     #[inline]
     pub(crate) fn age(&self, reader: usize, now: Tai) -> Option<Nanos> {
         let heard = self.readers.get(reader)?.heard?;

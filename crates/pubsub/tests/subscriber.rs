@@ -2,8 +2,8 @@
 
 use downbeat_pubsub::{
     Application, Change, DataSetLayout, FieldEncoding, FieldType, GroupHeaderLayout, Input, LayoutError,
-    NetworkMessageLayout, Publisher, PublisherId, ReaderInput, ReaderLayout, ReaderState, Received, Status, Step,
-    Subscriber, SubscriberConfig, Value,
+    NetworkMessageLayout, Publisher, PublisherId, ReaderInput, ReaderLayout, ReaderState, Received, Rejected, Status,
+    Step, Subscriber, SubscriberConfig, Value,
 };
 use units::{Nanos, Tai};
 
@@ -163,6 +163,8 @@ fn silence_is_told_once_and_so_is_the_recovery() {
     assert_eq!(reader.input(0, Tai(10_500)).status, Status::Good);
     // The same again is no news and does not put it off.
     reader.receive(&frames[2], Tai(10_900));
+    assert_eq!(reader.input(0, Tai(11_000)).status, Status::Good);
+    assert_eq!(reader.input(0, Tai(11_001)).status, Status::Bad, "also where nobody has polled yet");
     assert_eq!(reader.poll(Tai(11_000)), None);
     assert_eq!((reader.poll(Tai(11_001)), reader.poll(Tai(11_002))), (change(ReaderState::Timeout), None));
     let input = reader.input(0, Tai(12_000));
@@ -212,6 +214,28 @@ fn delta_frames_and_keep_alives() {
     assert_eq!(reader.receive(&keep_alive(5), Tai(220)), Received::KeepAlive);
     assert_eq!((reader.counts().lost, reader.counts().keep_alive), (3, 2));
     assert_eq!(values(&reader), [Value::UInt32(7), Value::Double(2.5)]);
+}
+
+#[test]
+fn only_a_key_frame_brings_a_reader_up() {
+    let layout = group(false);
+    let (mut publisher, image) = publisher(&layout);
+    let mut reader = subscriber(layout, Some(&[10]), Nanos(100));
+    let keep_alive = one_writer(&[0x89, 0x03, 0, 0]);
+    let delta = |number: u8| one_writer(&[0x89, 0x01, number, 0, 1, 0, 0, 0, 7, 7, 0, 0, 0]);
+    assert_eq!(reader.receive(&keep_alive, Tai(0)), Received::KeepAlive);
+    let no_key_frame = Received::Rejected(Rejected::NoKeyFrame { writer_id: 10 });
+    assert_eq!(reader.receive(&delta(0), Tai(0)), no_key_frame);
+    assert_eq!((reader.poll(Tai(0)), reader.input(0, Tai(0)).status), (None, Status::Bad));
+    let frames: Vec<_> = (0..3).map(|_| publisher.publish(&image, NOW).unwrap().frame.to_vec()).collect();
+    assert_eq!(reader.receive(&frames[0], Tai(0)), NEWS);
+    assert_eq!((reader.poll(Tai(50)).map(|change| change.state)), Some(ReaderState::Operational));
+    assert_eq!(reader.receive(&delta(1), Tai(50)), REPLACED);
+    assert_eq!(reader.poll(Tai(151)).map(|change| change.state), Some(ReaderState::Timeout));
+    assert_eq!(reader.receive(&delta(2), Tai(160)), no_key_frame, "nobody knows what changed meanwhile");
+    assert_eq!((reader.poll(Tai(160)), reader.state(0)), (None, ReaderState::Timeout));
+    assert_eq!(reader.receive(&frames[2], Tai(170)), REPLACED);
+    assert_eq!(reader.poll(Tai(170)).map(|change| change.state), Some(ReaderState::Operational));
 }
 
 #[test]
