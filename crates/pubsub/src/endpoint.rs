@@ -15,7 +15,8 @@ use crate::error::{LayoutError, Mismatch};
 use crate::image::ImageLayout;
 use crate::layout::NetworkMessageLayout;
 use crate::publisher::Publisher;
-use crate::subscriber::{Admission, Staged, Subscriber, SubscriberConfig};
+use crate::subscriber::{Admission, Staged, Subscriber};
+use crate::subscription::SubscriberConfig;
 
 /// After this many application phases without news an endpoint takes the next message with another counter than the
 /// last, whatever its counter and sequence number: a restarted writer is heard again, which the rule of the standard

@@ -8,10 +8,10 @@ use wire::{
     PublisherId, RawField,
 };
 
+use crate::data_set_reader::{DataSetReader, Part, SEVERITY_BAD, StagedDataSet};
 use crate::dispatch::head;
 use crate::image::{ImageField, ImageLayout};
 use crate::layout::NetworkMessageLayout;
-use crate::subscriber::{DataSetReader, Part, SEVERITY_BAD, StagedDataSet};
 
 /// Why a message of the WriterGroup is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -63,6 +63,7 @@ extern crate alloc;
 mod application;
 mod constants;
 mod counter;
+mod data_set_reader;
 mod dispatch;
 mod endpoint;
 mod error;
@@ -76,6 +77,7 @@ mod reader;
 mod run;
 mod sequence;
 mod subscriber;
+mod subscription;
 mod supervision;
 mod template;
 
@@ -91,7 +93,8 @@ pub use publisher::{Published, Publisher};
 pub use reader::ReaderLayout;
 pub use run::UInt64Run;
 pub use sequence::{SequenceWindow, Verdict};
-pub use subscriber::{Received, Subscriber, SubscriberConfig, SubscriberCounts};
+pub use subscriber::Subscriber;
+pub use subscription::{Received, SubscriberConfig, SubscriberCounts};
 pub use supervision::{Change, ReaderState};
 pub use template::WriterTemplate;
 pub use wire::{

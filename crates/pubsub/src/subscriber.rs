@@ -4,57 +4,18 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use units::{Nanos, Tai};
+use units::Tai;
 use wire::{Value, array_at};
 
 use crate::application::{ReaderInput, Status};
+use crate::data_set_reader::{DataSetReader, PLAIN, Part, SEVERITY_BAD, StagedDataSet};
 use crate::error::{LayoutError, Mismatch};
 use crate::general::{General, Refusal, Rejected};
 use crate::image::ImageLayout;
-use crate::layout::NetworkMessageLayout;
 use crate::reader::ReaderLayout;
 use crate::sequence::{SequenceWindow, Verdict};
+use crate::subscription::{Received, SubscriberConfig, SubscriberCounts, wanted};
 use crate::supervision::{Change, ReaderState, Supervision};
-
-/// What a [`Subscriber`] is made from.
-#[derive(Debug, Clone)]
-pub struct SubscriberConfig {
-    /// The NetworkMessages that are expected.
-    pub layout: NetworkMessageLayout,
-    /// DataSetWriterIds whose DataSets are wanted, in the order in which they are in the image; `None` for all, in the
-    /// order of the message.
-    pub writers: Option<Vec<u16>>,
-    /// MessageReceiveTimeout (OPC 10000-14 §6.2.9): longest time between two new DataSetMessages of a reader; zero
-    /// switches it off.
-    pub receive_timeout: Nanos,
-}
-
-impl SubscriberConfig {
-    /// All DataSets of messages of exactly this form, no timeout.
-    pub fn strict(layout: NetworkMessageLayout) -> Self {
-        Self { layout, writers: None, receive_timeout: Nanos::ZERO }
-    }
-}
-
-/// What a received message was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// Not of this WriterGroup.
-    Foreign(Mismatch),
-    /// Fields that share a place in the image differ: it is not read.
-    Inconsistent,
-    /// Older than one that was there before, or the same again: it is not read.
-    Stale,
-    /// Of this WriterGroup, but nothing that can be taken.
-    Rejected(Rejected),
-    /// A keep-alive or heartbeat: the writer is there and has nothing new.
-    KeepAlive,
-    /// News.
-    Message {
-        /// It replaced a message that had not been taken.
-        superseded: bool,
-    },
-}
 
 /// A message that has been decoded but not yet taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,31 +32,6 @@ pub(crate) enum Admission {
     News,
     KeepAlive,
     Stale,
-}
-
-/// What a subscriber has seen so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SubscriberCounts {
-    /// Messages of the WriterGroup, consistent or not.
-    pub received: u64,
-    /// Messages that are not of the WriterGroup.
-    pub foreign: u64,
-    /// Messages in which fields that share a place in the image differ.
-    pub inconsistent: u64,
-    /// Messages of another form than the layout's that were decoded nevertheless.
-    pub fallback: u64,
-    /// Messages of the WriterGroup that could not be taken, for a reason that [`Received::Rejected`] told.
-    pub rejected: u64,
-    /// Keep-alives and heartbeats.
-    pub keep_alive: u64,
-    /// Messages that no reader took, because they were old or the same again by their sequence numbers.
-    pub stale: u64,
-    /// Messages replaced by a newer one before they were taken.
-    pub superseded: u64,
-    /// Messages that never came, by the sequence numbers of the NetworkMessages, else of the DataSetMessages.
-    pub lost: u64,
-    /// How often a reader ran into its MessageReceiveTimeout.
-    pub timeouts: u64,
 }
 
 /// Reads the NetworkMessages of one WriterGroup. Nothing after `new` allocates; `now` comes from outside.
@@ -120,50 +56,6 @@ pub struct Subscriber {
     fresh: bool,
     counts: SubscriberCounts,
 }
-
-/// What one DataSetWriter's messages are to us.
-#[derive(Debug, Clone)]
-pub(crate) struct DataSetReader {
-    writer_id: u16,
-    /// Places in a message of the layout.
-    number_at: Option<usize>,
-    status_at: Option<usize>,
-    window: SequenceWindow,
-    /// Of the newest DataSetMessage: the upper 16 bits of a StatusCode.
-    status: u16,
-    /// It has had a key frame.
-    pub(crate) known: bool,
-    /// Its newest DataSetMessage has not been taken yet.
-    fresh: bool,
-    pub(crate) staged: StagedDataSet,
-}
-
-/// What the staged message has for a reader.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StagedDataSet {
-    pub(crate) part: Part,
-    pub(crate) number: Option<u16>,
-    pub(crate) status: u16,
-}
-
-/// Which part a message is for a reader.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It is not in it.
-    #[default]
-    Nothing,
-    /// Its SequenceNumber is that of the next message with values.
-    KeepAlive,
-    /// It has a SequenceNumber of its own.
-    Heartbeat,
-    Values,
-}
-
-/// All that there is to say of a message that has nothing but values.
-const PLAIN: StagedDataSet = StagedDataSet { part: Part::Values, number: None, status: 0 };
-
-/// The two highest bits of a StatusCode: 0 Good, 1 Uncertain, 2 Bad (OPC 10000-4 §7.39).
-pub(crate) const SEVERITY_BAD: u16 = 0x8000;
 
 impl Subscriber {
     /// A subscriber before its first message. Everything is allocated here.
@@ -479,16 +371,4 @@ fn keep(layout: &ImageLayout, data_set: usize, newest: &[u8], staged: &mut [u8])
     {
         to.copy_from_slice(from);
     }
-}
-
-/// Which DataSets of the layout are wanted, in the order of the image.
-fn wanted(config: &SubscriberConfig) -> Result<Vec<usize>, LayoutError> {
-    let sets = &config.layout.data_sets;
-    let Some(writers) = &config.writers else { return Ok((0..sets.len()).collect()) };
-    let place = |&writer_id: &u16| {
-        let found = sets.iter().position(|set| set.writer_id == writer_id);
-        found.ok_or(LayoutError::UnknownWriter { writer_id })
-    };
-    let wanted: Vec<usize> = writers.iter().map(place).collect::<Result<_, _>>()?;
-    if wanted.is_empty() { Err(LayoutError::NoDataSets) } else { Ok(wanted) }
 }
