@@ -4,8 +4,8 @@ mod common;
 
 use common::layouts::{layout, set_all};
 use downbeat_pubsub::{
-    FieldEncoding, GroupHeaderLayout, NetworkMessageLayout, Received, Rejected, Subscriber, SubscriberConfig,
-    WriterTemplate,
+    FieldEncoding, FieldType, GroupHeaderLayout, ImageLayout, NetworkMessageLayout, Received, Rejected, Subscriber,
+    SubscriberConfig, Value, WriterTemplate,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -164,8 +164,8 @@ fn every_rejection_has_its_name() {
     assert_eq!(received(&major), Rejected::MajorVersion { writer_id, expected: 1, found: 2 });
     let more = NetworkMessageLayout::papers(2234, 101, 3);
     assert_eq!(received(&message(&more, &[1]).unwrap()), Rejected::FieldCount { writer_id, expected: 3, found: 4 });
-    let signed = with(|other| other.data_sets[0].fields[2] = downbeat_pubsub::FieldType::Int64);
-    let expected = downbeat_pubsub::FieldType::UInt64;
+    let signed = with(|other| other.data_sets[0].fields[2] = FieldType::Int64);
+    let expected = FieldType::UInt64;
     assert_eq!(received(&signed), Rejected::FieldType { writer_id, field: 2, expected, found: 8 });
     let mut status = message(&layout, &[1]).unwrap();
     status.splice(32..41, [19, 0, 0, 0x80, 0x80]);
@@ -200,4 +200,50 @@ fn other_ids_are_foreign_not_rejected() {
     assert!(matches!(reader.receive(&[], Tai(0)), Received::Foreign(_)));
     assert!(matches!(reader.receive(&[0xFF; 60], Tai(0)), Received::Foreign(_)));
     assert_eq!((reader.counts().foreign, reader.counts().received), (5, 0));
+}
+
+#[test]
+fn fields_that_share_a_place_have_to_agree_in_any_form() {
+    let layout = NetworkMessageLayout::papers(2234, 101, 3);
+    let image = ImageLayout::repeating(&layout, 0, 1..4).expect("three UInt64");
+    let config = |strict| SubscriberConfig { strict, ..SubscriberConfig::strict(layout.clone()) };
+    let mut other = NetworkMessageLayout { timestamp: true, ..layout.clone() };
+    other.data_sets[0].encoding = FieldEncoding::RawData;
+    for form in [&layout, &other] {
+        let mut template = WriterTemplate::new(form, None).expect("a layout");
+        let mut reader = Subscriber::with_image(config(false), image.clone()).expect("a subscriber");
+        for field in 1..4 {
+            template.set_field(0, field, Value::UInt64(7)).expect("the field is there");
+        }
+        assert_eq!(reader.receive(template.frame(), Tai(0)), NEWS);
+        assert_eq!(image.get(reader.image(), 0, 3), Some(Value::UInt64(7)));
+        for field in 1..4 {
+            template.set_field(0, field, Value::UInt64(8)).expect("the field is there");
+            assert_eq!(reader.receive(template.frame(), Tai(0)), Received::Inconsistent, "field {field}");
+            template.set_field(0, field, Value::UInt64(7)).expect("the field is there");
+        }
+        assert_eq!(image.get(reader.image(), 0, 1), Some(Value::UInt64(7)), "it is not read");
+        assert_eq!(reader.counts().inconsistent, 3);
+    }
+}
+
+#[test]
+fn a_boolean_is_any_byte_and_becomes_one() {
+    let mut layout = NetworkMessageLayout::papers(2234, 101, 1);
+    layout.data_sets[0].fields = vec![FieldType::Boolean; 3];
+    for encoding in [FieldEncoding::Variant, FieldEncoding::RawData] {
+        layout.data_sets[0].encoding = encoding;
+        let mut template = WriterTemplate::new(&layout, None).expect("a layout");
+        template.write_image(&[0x7E, 0, 0x80, 0, 0, 0, 0, 0]).expect("an image");
+        let stride = if encoding == FieldEncoding::Variant { 2 } else { 1 };
+        let mut sent = template.frame().to_vec();
+        let last = sent.len() - 1;
+        let places = [last - 2 * stride, last - stride, last];
+        assert_eq!(places.map(|place| sent[place]), [1, 0, 1], "{encoding:?}");
+        sent[places[1]] = 0xFF;
+        for mut reader in [subscriber(&layout, true).unwrap(), general_only(&layout).unwrap()] {
+            assert_eq!(reader.receive(&sent, Tai(0)), NEWS);
+            assert_eq!(reader.image(), [1, 1, 1, 0, 0, 0, 0, 0], "{encoding:?}");
+        }
+    }
 }
