@@ -14,8 +14,8 @@ pub(crate) struct DataSetReader {
     pub(crate) status: u16,
     /// It has had a key frame.
     pub(crate) known: bool,
-    /// Its newest DataSetMessage has not been taken yet.
-    pub(crate) fresh: bool,
+    /// Which of the subscriber's messages had its newest DataSetMessage, from 1.
+    pub(crate) news: u64,
     pub(crate) staged: StagedDataSet,
 }
 

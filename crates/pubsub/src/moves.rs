@@ -167,6 +167,9 @@ impl Moves {
     #[inline(always)]
     pub(crate) fn read_eights(&self, frame: &[u8], image: &mut [u8], byte: u8) -> bool {
         let run = &self.eights;
+        if run.frame.end == 0 {
+            return true;
+        }
         let (from, to) = (frame.get(run.frame.clone()), image.get_mut(run.image.clone()));
         let (Some(mut from), Some(mut to)) = (from, to) else { return false };
         let mut difference = 0;

@@ -53,7 +53,10 @@ pub struct Subscriber {
     supervision: Supervision,
     newest: Box<[u8]>,
     staged: Box<[u8]>,
-    fresh: bool,
+    /// Messages that became the newest so far.
+    messages: u64,
+    /// As many of them as there were when it was last said that they are taken.
+    taken: u64,
     counts: SubscriberCounts,
 }
 
@@ -84,7 +87,7 @@ impl Subscriber {
                 window: SequenceWindow::new(),
                 status: 0,
                 known: false,
-                fresh: false,
+                news: 0,
                 staged: StagedDataSet::default(),
             }
         };
@@ -101,7 +104,8 @@ impl Subscriber {
             staged: vec![0; image.bytes()].into_boxed_slice(),
             image,
             reader,
-            fresh: false,
+            messages: 0,
+            taken: 0,
             counts: SubscriberCounts::default(),
         })
     }
@@ -240,17 +244,18 @@ impl Subscriber {
     #[inline]
     pub(crate) fn commit(&mut self, now: Tai) -> bool {
         core::mem::swap(&mut self.newest, &mut self.staged);
+        let superseded = self.is_fresh();
+        self.messages += 1;
         for (index, reader) in self.readers.iter_mut().enumerate() {
             let staged = if self.staged_plain { PLAIN } else { reader.staged };
             if staged.part == Part::Values {
-                (reader.fresh, reader.known) = (true, true);
+                (reader.news, reader.known) = (self.messages, true);
                 reader.status = staged.status;
             }
             if staged.part != Part::Nothing && reader.known {
                 self.supervision.heard(index, now);
             }
         }
-        let superseded = core::mem::replace(&mut self.fresh, true);
         self.counts.superseded += u64::from(superseded);
         superseded
     }
@@ -292,13 +297,13 @@ impl Subscriber {
     /// Whether a message came that has not been taken.
     #[inline]
     pub fn is_fresh(&self) -> bool {
-        self.fresh
+        self.messages > self.taken
     }
 
     /// The newest values if they have not been taken yet.
     #[inline]
     pub fn take(&mut self) -> Option<&[u8]> {
-        let fresh = self.fresh;
+        let fresh = self.is_fresh();
         self.taken();
         fresh.then_some(&*self.newest)
     }
@@ -306,10 +311,7 @@ impl Subscriber {
     /// From now on the newest message counts as taken.
     #[inline]
     pub fn taken(&mut self) {
-        self.fresh = false;
-        for reader in &mut self.readers {
-            reader.fresh = false;
-        }
+        self.taken = self.messages;
     }
 
     /// What reader `reader` has for an application, with the whole image; nothing and Bad for one that is not there.
@@ -319,7 +321,7 @@ impl Subscriber {
         let Some(of) = self.readers.get(reader) else { return ReaderInput::default() };
         let good = self.supervision.is_in_time(reader, now) && of.status & SEVERITY_BAD == 0;
         let status = if good { Status::Good } else { Status::Bad };
-        ReaderInput { image: &self.newest, fresh: of.fresh, status, age: self.supervision.age(reader, now) }
+        ReaderInput { image: &self.newest, fresh: of.news > self.taken, status, age: self.supervision.age(reader, now) }
     }
 
     /// Looks at the timeouts and tells what has become of one reader since the last call; to be called until it says

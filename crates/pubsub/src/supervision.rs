@@ -44,6 +44,7 @@ struct Timer {
 
 impl Timer {
     /// When its time is over; `None` while nothing is expected.
+    #[inline]
     fn deadline(&self, timeout: Nanos) -> Option<Tai> {
         let heard = self.heard.filter(|_| timeout > Nanos::ZERO && self.state == ReaderState::Operational)?;
         Some(Tai(heard.0.saturating_add(timeout.0)))
