@@ -105,8 +105,9 @@ impl Moves {
     pub(crate) fn write(&self, image: &[u8], frame: &mut [u8]) -> Result<(), ImageSize> {
         self.check(image)?;
         self.boolean.write(image, frame);
+        // The run ends where it ends in the frame; one end is enough to look at.
         let run = &self.eights;
-        if let (Some(from), Some(to)) = (image.get(run.image.clone()), frame.get_mut(run.frame.clone())) {
+        if let (Some(from), Some(to)) = (image.get(run.image.start..), frame.get_mut(run.frame.clone())) {
             scatter::<9, 8, 27, 24, 36, 32>(from, to);
         }
         if self.more {
