@@ -172,7 +172,13 @@ impl Receiver {
     pub fn receive(&mut self) -> io::Result<Option<Received<'_>>> {
         match &mut self.way {
             Way::Ring(ring) => ring.receive(&self.socket.fd),
-            Way::Packet(packet) => packet.receive(&self.socket.fd),
+            Way::Packet(packet) => {
+                let Some(Received { frame, uadp, tag, stamp }) = packet.receive(&self.socket.fd)? else {
+                    return Ok(None);
+                };
+                // Part by part, so that the compiler keeps the parts of the other way in registers.
+                Ok(Some(Received { frame, uadp, tag, stamp }))
+            }
         }
     }
 

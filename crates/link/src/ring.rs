@@ -11,6 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::PollFlags;
 use units::{Nanos, Tai};
 
@@ -31,19 +32,20 @@ const LOOKS: u32 = 1024;
 /// How long a frame may take from the kernel's word that it comes to its being there.
 const FILLING: Duration = Duration::from_millis(1);
 
-/// What belongs to receiving through a ring.
+/// What belongs to receiving through a ring. What every frame needs comes first, in one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct RingReceiver {
     /// The slot that the kernel fills next.
     next: NonNull<Slot>,
     /// The slot of the frame that was taken last; null when it has been given back.
     held: AtomicPtr<Slot>,
     ring: RingMemory,
-    reports_tag: bool,
-    /// The status bit of a stamp of the kind asked for; 0 for none.
-    stamp_bit: u32,
     /// Added to a stamp.
     to_tai: Nanos,
+    /// The status bit of a stamp of the kind asked for; 0 for none.
+    stamp_bit: u32,
+    reports_tag: bool,
     /// `next` at the last look that found nothing, and the number of such looks in a row.
     empty_at: NonNull<Slot>,
     empty_looks: u32,
@@ -58,6 +60,15 @@ pub(crate) struct RingReceiver {
 unsafe impl Send for RingReceiver {}
 // SAFETY: as above.
 unsafe impl Sync for RingReceiver {}
+
+/// What became of a frame longer than its slot.
+enum Long {
+    /// It is in the buffer for such frames, with so many bytes.
+    Whole(usize),
+    /// It came without its end.
+    Cut,
+    Failed(Errno),
+}
 
 impl RingReceiver {
     /// Makes the ring of a socket that is not bound yet.
@@ -91,14 +102,17 @@ impl RingReceiver {
     #[inline]
     pub(crate) fn receive(&mut self, fd: &OwnedFd) -> io::Result<Option<Received<'_>>> {
         loop {
-            let held = std::mem::replace(self.held.get_mut(), ptr::null_mut());
-            if let Some(slot) = NonNull::new(held) {
+            if let Some(slot) = NonNull::new(*self.held.get_mut()) {
                 give_back(slot);
             }
             let slot = self.next;
             let status = status(slot);
             if status & libc::TP_STATUS_USER == 0 {
-                return self.nothing(fd);
+                *self.held.get_mut() = ptr::null_mut();
+                return match self.nothing(fd) {
+                    None => Ok(None),
+                    Some(errno) => Err(errno.into()),
+                };
             }
             *self.held.get_mut() = slot.as_ptr();
             self.next = self.ring.after(slot);
@@ -113,14 +127,16 @@ impl RingReceiver {
                 };
                 return Ok(Some(self.received(header, status, frame)));
             }
-            if let Some(bytes) = self.fetch_long(slot, status, fd)? {
-                return Ok(Some(self.received(header, status, &self.long[..bytes])));
+            match self.fetch_long(slot, status, fd) {
+                Long::Whole(bytes) => return Ok(Some(self.received(header, status, &self.long[..bytes]))),
+                Long::Cut => {}
+                Long::Failed(errno) => return Err(errno.into()),
             }
         }
     }
 
     /// A frame with what its slot tells of it.
-    #[inline]
+    #[inline(always)]
     fn received<'a>(&self, header: &Slot, status: u32, frame: &'a [u8]) -> Received<'a> {
         let (inner_tag, uadp) = split(frame);
         let mut tag = None;
@@ -138,7 +154,7 @@ impl RingReceiver {
     /// The look that found nothing. An interface that went down leaves no word in the ring; asking the socket is a
     /// system call, so it is asked after 2, 4, 8 … such looks in a row.
     #[inline(never)]
-    fn nothing(&mut self, fd: &OwnedFd) -> io::Result<Option<Received<'_>>> {
+    fn nothing(&mut self, fd: &OwnedFd) -> Option<Errno> {
         if self.empty_at != self.next {
             self.empty_at = self.next;
             self.empty_looks = 0;
@@ -147,28 +163,28 @@ impl RingReceiver {
         if self.empty_looks > 1 && self.empty_looks.is_power_of_two() {
             // Not further apart than that.
             self.empty_looks = if self.empty_looks >= 2 * LOOKS { LOOKS } else { self.empty_looks };
-            noted_error(fd)?;
+            return noted_error(fd).err();
         }
-        Ok(None)
+        None
     }
 
-    /// Fetches a frame longer than its slot out of the socket's own queue; none when it came without its end.
+    /// Fetches a frame longer than its slot out of the socket's own queue.
     #[cold]
-    fn fetch_long(&mut self, slot: NonNull<Slot>, status: u32, fd: &OwnedFd) -> io::Result<Option<usize>> {
+    fn fetch_long(&mut self, slot: NonNull<Slot>, status: u32, fd: &OwnedFd) -> Long {
         if status & libc::TP_STATUS_COPY != 0 {
             match receive_plain(fd, &mut self.long) {
-                Ok(Some(bytes)) => return Ok(Some(bytes)),
+                Ok(Some(bytes)) => return Long::Whole(bytes),
                 Ok(None) => {}
-                Err(error) => {
+                Err(errno) => {
                     // A noted error came first; the frame is still there for the next time.
                     self.next = slot;
                     *self.held.get_mut() = ptr::null_mut();
-                    return Err(error.into());
+                    return Long::Failed(errno);
                 }
             }
         }
         self.cut += 1;
-        Ok(None)
+        Long::Cut
     }
 
     /// Frames longer than a slot for whose rest there was no room.
@@ -228,5 +244,6 @@ mod tests {
     fn the_status_is_the_first_word() {
         assert_eq!(std::mem::offset_of!(Slot, tp_status), 0);
         assert_eq!((size_of::<Slot>(), align_of::<Slot>()), (32, 4));
+        assert!(std::mem::offset_of!(RingReceiver, empty_at) <= 64, "one cache line for what every frame needs");
     }
 }

@@ -130,10 +130,10 @@ pub(crate) fn receive_plain(fd: impl AsFd, data: &mut [u8]) -> Result<Option<usi
 }
 
 /// Tells and clears an error that the kernel has noted on the socket, such as an interface that went down.
-pub(crate) fn noted_error(fd: impl AsFd) -> std::io::Result<()> {
+pub(crate) fn noted_error(fd: impl AsFd) -> Result<(), Errno> {
     match nix::sys::socket::getsockopt(&fd, nix::sys::socket::sockopt::SocketError)? {
         0 => Ok(()),
-        errno => Err(std::io::Error::from_raw_os_error(errno)),
+        errno => Err(Errno::from_raw(errno)),
     }
 }
 

@@ -54,7 +54,7 @@ impl Shape {
 #[derive(Debug)]
 pub(crate) struct RingMemory {
     base: NonNull<u8>,
-    bytes: usize,
+    end: NonNull<u8>,
     slot_bytes: usize,
 }
 
@@ -81,7 +81,9 @@ impl RingMemory {
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request, "PACKET_RX_RING", CAP_NET_RAW)?;
         let base = map(socket.fd.as_raw_fd(), shape.bytes())
             .map_err(|errno| LinkError::of(errno, "mmap of a receive ring", CAP_NET_RAW, socket.interface))?;
-        Ok(Self { base, bytes: shape.bytes(), slot_bytes: shape.slot_bytes })
+        // SAFETY: the end of the mapping.
+        let end = unsafe { base.byte_add(shape.bytes()) };
+        Ok(Self { base, end, slot_bytes: shape.slot_bytes })
     }
 
     /// The first slot.
@@ -95,16 +97,15 @@ impl RingMemory {
     pub(crate) fn after(&self, slot: NonNull<Slot>) -> NonNull<Slot> {
         // SAFETY: a slot of this mapping begins at least its length before the end, so the sum stays in bounds or at it.
         let next = unsafe { slot.byte_add(self.slot_bytes) };
-        // SAFETY: the end of this mapping.
-        let end = unsafe { self.base.byte_add(self.bytes) };
-        if next.cast() == end { self.first() } else { next }
+        if next.cast() == self.end { self.first() } else { next }
     }
 }
 
 impl Drop for RingMemory {
     fn drop(&mut self) {
+        let bytes = self.end.addr().get() - self.base.addr().get();
         // SAFETY: the mapping made in `new`, not reachable any more: frames in it borrow what owns this value.
-        _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        _ = unsafe { libc::munmap(self.base.as_ptr().cast(), bytes) };
     }
 }
 
