@@ -1,8 +1,7 @@
 //! What receiving a frame costs, way by way: `cargo run --release -p downbeat-link --example receive_cost`, as root.
 //!
-//! 64 frames are in the socket before the clock runs, and each is copied out, as a reader of values would. The ways take
-//! turns, each on a veth pair of its own. A block's value is the median of 40 turns; printed are the median of 41 blocks
-//! in nanoseconds a frame, and its ratios to both bare ways with the range of nine blocks in ten.
+//! Ways take turns, each on a veth pair of its own: 64 frames are there before the clock runs, and each is copied out.
+//! A block's value is the median of 40 turns, a row's that of 41 blocks; ratios with the range of nine blocks in ten.
 
 use std::{hint::black_box, os::fd::AsFd, process::Command, time::Instant};
 
@@ -11,10 +10,8 @@ use downbeat_link::{ReceiveWay, Receiver, ReceiverOptions, Sender, SenderOptions
 const NAMES: [&str; 6] = ["bare recv", "bare ring", "Packet, Report", "Packet, Ignore", "Ring, Report", "Ring, Ignore"];
 const BUFFER_BYTES: usize = 1 << 18;
 const FRAMES: usize = 64;
-/// Rows take turns, every second time backwards.
 const ORDER: [usize; 12] = [0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0];
 
-/// A way to take one batch.
 fn row(number: usize, port: &str) -> Box<dyn FnMut()> {
     let (mut image, mut buffer) = ([0; 2048], [0; 2048]);
     let mut use_up = move |frame: &[u8]| {
@@ -66,7 +63,6 @@ fn main() {
                 rows[number].1();
                 turns[number].push(began.elapsed().as_nanos() as f64 / FRAMES as f64);
             }
-            // The first block only warms up.
             for (blocks, turns) in blocks.iter_mut().zip(turns).filter(|_| block > 0) {
                 blocks.push(quantile(turns, 0.5));
             }
@@ -74,8 +70,8 @@ fn main() {
         println!("{bytes} bytes of UADP: ns a frame, ratio to bare recv, ratio to bare ring");
         for (name, values) in NAMES.iter().zip(&blocks) {
             let ratio = |bare: usize| {
-                let ratios: Vec<_> = values.iter().zip(&blocks[bare]).map(|(ours, bare)| ours / bare).collect();
-                let [low, middle, high] = [0.05, 0.5, 0.95].map(|part| quantile(ratios.clone(), part));
+                let ratios = values.iter().zip(&blocks[bare]).map(|(ours, bare)| ours / bare);
+                let [low, middle, high] = [0.05, 0.5, 0.95].map(|part| quantile(ratios.clone().collect(), part));
                 format!("{middle:.3} [{low:.3} … {high:.3}]")
             };
             println!("  {name:15}{:7.1}   {}   {}", quantile(values.clone(), 0.5), ratio(0), ratio(1));
