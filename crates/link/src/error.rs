@@ -80,6 +80,38 @@ pub enum LinkError {
         /// The interface.
         interface: InterfaceName,
     },
+    /// An XDP programme is attached already, by somebody else or by another [`XdpPort`](crate::xdp::XdpPort).
+    Occupied {
+        /// The interface.
+        interface: InterfaceName,
+        /// The number of that programme; 0 when it had gone before it could be asked.
+        programme: u32,
+    },
+    /// Another AF_XDP socket is bound to the queue.
+    QueueTaken {
+        /// The interface.
+        interface: InterfaceName,
+        /// The number of the queue, from 0.
+        queue: u32,
+    },
+    /// There is no receive queue of this number.
+    NoSuchQueue {
+        /// The interface.
+        interface: InterfaceName,
+        /// The number asked for, from 0.
+        queue: u32,
+        /// How many there are.
+        queues: u32,
+    },
+    /// The interface has several receive queues, and nobody has said that the frames go to the one asked for.
+    ManyQueues {
+        /// The interface.
+        interface: InterfaceName,
+        /// The number of the queue asked for, from 0.
+        queue: u32,
+        /// How many there are.
+        queues: u32,
+    },
     /// The kernel or the driver cannot do it.
     Unsupported {
         /// The interface.
@@ -88,6 +120,11 @@ pub enum LinkError {
         what: &'static str,
         /// What to do instead.
         mend: &'static str,
+    },
+    /// Memory that the network card shall reach exceeds what may be locked.
+    LockedMemory {
+        /// How much it is, in bytes.
+        bytes: usize,
     },
     /// Anything else the kernel refuses.
     System {
@@ -118,7 +155,10 @@ impl LinkError {
             Self::TooLong { .. } => libc::EMSGSIZE,
             Self::Dropped { .. } => libc::ENOBUFS,
             Self::Congested { .. } => libc::EAGAIN,
+            Self::Occupied { .. } | Self::QueueTaken { .. } => libc::EBUSY,
+            Self::NoSuchQueue { .. } | Self::ManyQueues { .. } => libc::EINVAL,
             Self::Unsupported { .. } => libc::EOPNOTSUPP,
+            Self::LockedMemory { .. } => libc::ENOBUFS,
             Self::System { errno, .. } => *errno as i32,
         }
     }
@@ -153,9 +193,35 @@ impl fmt::Display for LinkError {
                 f,
                 "earlier frames still wait in the queue of interface {interface}: it sends more slowly than this program"
             ),
+            Self::Occupied { interface, programme } => write!(
+                f,
+                "interface {interface} has an XDP programme already (id {programme}) and takes no second one; \
+                 `ip link show {interface}` shows it; end the program that attached it, or use a packet socket"
+            ),
+            Self::QueueTaken { interface, queue } => write!(
+                f,
+                "queue {queue} of interface {interface} belongs to another AF_XDP socket; \
+                 end the program that holds it, or choose another queue"
+            ),
+            Self::NoSuchQueue { interface, queue, queues } => write!(
+                f,
+                "interface {interface} has no receive queue {queue}: it has {queues}, counted from 0; \
+                 `ethtool -l {interface}` shows them"
+            ),
+            Self::ManyQueues { interface, queue, queues } => write!(
+                f,
+                "interface {interface} spreads frames over {queues} receive queues, and an AF_XDP socket sees only \
+                 queue {queue}; leave one with `ethtool -L {interface} combined 1`, or steer the frames with \
+                 `ethtool -N {interface} flow-type ether dst MAC action {queue}` and say that they are steered"
+            ),
             Self::Unsupported { interface, what, mend } => {
                 write!(f, "interface {interface} or its kernel does not support {what}; {mend}")
             }
+            Self::LockedMemory { bytes } => write!(
+                f,
+                "{bytes} bytes of frame memory exceed the limit of locked memory; raise it with `ulimit -l`, \
+                 give the program CAP_IPC_LOCK, or ask for fewer frames"
+            ),
             Self::System { call, errno } => write!(f, "{call} failed: {} ({errno:?})", errno.desc()),
         }
     }

@@ -8,6 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use units::Nanos;
 
 use crate::error::{InterfaceName, LinkError};
+pub use crate::ethtool::{VlanOffload, receive_queues, set_vlan_offload, vlan_offload};
 pub use crate::stamping::{Stamping, stamping};
 
 /// The number of an interface.

@@ -10,6 +10,7 @@
 //! - Software stamps are taken in the driver (sending) and on entry into the stack (receiving).
 //!   The kernel has them in UTC; they are returned in TAI with the offset given on opening.
 //! - The kernel switches receive stamps on in the background: frames of about the first 50 ms may have none.
+//! - [`xdp`] has both ends over AF_XDP, past the stack.
 //! - The core strips the outer tag before any socket sees the frame; [`Received::tag`] has it back.
 //!
 //! ```no_run
@@ -40,6 +41,7 @@
 pub mod bare;
 mod control;
 mod error;
+mod ethtool;
 mod filter;
 mod frame;
 pub mod interface;
@@ -53,6 +55,7 @@ mod stamping;
 mod stampmode;
 mod stamps;
 mod wait;
+pub mod xdp;
 
 pub use error::{InterfaceName, LinkError};
 pub use frame::Tag;

@@ -87,6 +87,18 @@ impl PacketSocket {
         Errno::result(result).map(drop).map_err(|errno| LinkError::of(errno, "bind", CAP_NET_RAW, self.interface))
     }
 
+    /// Keeps the interface promiscuous as long as this socket lives: otherwise a network card may drop frames to groups
+    /// and VIDs nobody has configured.
+    pub(crate) fn be_promiscuous(&self) -> Result<(), LinkError> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.index,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership, "PACKET_ADD_MEMBERSHIP", CAP_NET_RAW)
+    }
+
     /// Asks for a receive buffer of `bytes` (the kernel doubles it for its bookkeeping); beyond
     /// `net.core.rmem_max` only with the right to, and else as much as it gives.
     pub(crate) fn set_receive_buffer(&self, bytes: usize) -> Result<(), LinkError> {

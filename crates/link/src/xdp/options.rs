@@ -1,0 +1,139 @@
+//! How a port is set up, and what became of it.
+
+use std::fmt;
+
+/// Where the programme runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XdpMode {
+    /// In the driver if it can, else generic.
+    #[default]
+    Auto,
+    /// In the driver, before the kernel makes a packet of the frame.
+    Driver,
+    /// Behind the driver, on any interface: the frame is a packet already.
+    Generic,
+}
+
+/// How frames come from the driver's memory to ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XdpCopy {
+    /// Zero copy if the driver can, else a copy.
+    #[default]
+    Auto,
+    /// The network card reads and writes our memory. Needs a driver that can.
+    ZeroCopy,
+    /// The kernel copies each frame.
+    Copy,
+}
+
+/// How an [`XdpPort`](super::XdpPort) is set up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct XdpOptions {
+    /// Where the programme runs.
+    pub mode: XdpMode,
+    /// How frames come to us.
+    pub copy: XdpCopy,
+    /// The receive and transmit queue, from 0.
+    pub queue: u32,
+    /// The caller has seen to it that the wanted frames arrive on `queue` (`ethtool -N`). Without this an interface
+    /// with several receive queues is refused.
+    pub steered: bool,
+    /// Only frames to this address; none for all that reach the interface.
+    pub destination: Option<[u8; 6]>,
+    /// Only frames of these PublisherIds, of type UInt16; empty for all.
+    pub publishers: Vec<u16>,
+    /// Room for received frames, rounded up to a power of two; 0 for 256. Each takes 4096 bytes.
+    pub receive_frames: u32,
+    /// Room for frames on their way out, rounded up to a power of two; 0 for 64. Each takes 4096 bytes.
+    pub send_frames: u32,
+    /// How long the kernel polls the driver, in microseconds, instead of waiting for its interrupt; 0 for not at all.
+    /// Whether the kernel took it is told by [`XdpHow::busy_poll`].
+    pub busy_poll_us: u32,
+    /// Whether it shall be said when each frame arrived, and where the driver can, when it left.
+    pub stamps: bool,
+}
+
+/// The most frames of either direction: 256 MiB.
+const MAX_FRAMES: u32 = 1 << 16;
+
+impl XdpOptions {
+    pub(super) fn receive_chunks(&self) -> u32 {
+        frames(self.receive_frames, 256)
+    }
+
+    pub(super) fn send_chunks(&self) -> u32 {
+        frames(self.send_frames, 64)
+    }
+}
+
+fn frames(wanted: u32, default: u32) -> u32 {
+    let wanted = if wanted == 0 { default } else { wanted };
+    wanted.min(MAX_FRAMES).next_power_of_two()
+}
+
+/// What a port got, for the result file: a figure without it is worth little. Printed as one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XdpHow {
+    /// Whether the programme runs in the driver; else generic.
+    pub driver: bool,
+    /// Whether the network card reads and writes our memory; else the kernel copies.
+    pub zero_copy: bool,
+    /// The queue, from 0.
+    pub queue: u32,
+    /// How many receive queues the interface has.
+    pub queues: u32,
+    /// Whether the kernel says when it needs a system call, so that others can be spared. In copy mode sending
+    /// always needs one.
+    pub need_wakeup: bool,
+    /// Whether the kernel polls the driver for us.
+    pub busy_poll: bool,
+    /// Whether frames received carry a software stamp.
+    pub receive_stamps: bool,
+    /// Whether the kernel takes metadata with a frame to be sent (since 6.8).
+    pub send_metadata: bool,
+    /// Whether the driver says when a frame has left.
+    pub send_stamps: bool,
+    /// Whether a frame can be given a launch time.
+    pub launch_time: bool,
+}
+
+impl fmt::Display for XdpHow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let either = |yes, this, that| if yes { this } else { that };
+        write!(
+            f,
+            "AF_XDP {}, {}, queue {} of {}",
+            either(self.driver, "driver", "generic"),
+            either(self.zero_copy, "zero copy", "copy"),
+            self.queue,
+            self.queues
+        )?;
+        for (has, what) in [
+            (self.need_wakeup, "need-wakeup"),
+            (self.busy_poll, "busy poll"),
+            (self.receive_stamps, "software receive stamps"),
+            (self.send_metadata, "TX metadata"),
+            (self.send_stamps, "hardware TX stamps"),
+            (self.launch_time, "launch time"),
+        ] {
+            if has {
+                write!(f, ", {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_a_power_of_two() {
+        let options = |receive_frames, send_frames| XdpOptions { receive_frames, send_frames, ..Default::default() };
+        let rooms = |options: XdpOptions| (options.receive_chunks(), options.send_chunks());
+        assert_eq!(rooms(options(0, 0)), (256, 64));
+        assert_eq!(rooms(options(1, 100)), (1, 128));
+        assert_eq!(rooms(options(u32::MAX, 1 << 31)), (MAX_FRAMES, MAX_FRAMES));
+    }
+}
