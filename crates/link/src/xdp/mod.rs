@@ -43,7 +43,7 @@ mod send;
 mod socket;
 mod stamp;
 
-pub use options::{XdpCopy, XdpHow, XdpMode, XdpOptions};
+pub use options::{SendStamps, XdpCopy, XdpHow, XdpMode, XdpOptions};
 pub use port::XdpPort;
 pub use programme::Filtered;
 pub use receive::XdpReceiver;

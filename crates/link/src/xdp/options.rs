@@ -49,8 +49,21 @@ pub struct XdpOptions {
     /// How long the kernel polls the driver, in microseconds, instead of waiting for its interrupt; 0 for not at all.
     /// Whether the kernel took it is told by [`XdpHow::busy_poll`].
     pub busy_poll_us: u32,
-    /// Whether it shall be said when each frame arrived, and where the driver can, when it left.
+    /// Whether it shall be said when each frame arrived, and when it left: see [`SendStamps`].
     pub stamps: bool,
+}
+
+/// Who says when a frame has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SendStamps {
+    /// Nobody.
+    #[default]
+    None,
+    /// The kernel, in copy mode since 6.8: `CLOCK_TAI` when it got the frame back from the driver. The frame left
+    /// before; on a veth pair it has even arrived.
+    Completion,
+    /// The network card, by its own clock, which `ptp4l` keeps on TAI.
+    Hardware,
 }
 
 /// The most frames of either direction: 256 MiB.
@@ -91,8 +104,8 @@ pub struct XdpHow {
     pub receive_stamps: bool,
     /// Whether the kernel takes metadata with a frame to be sent (since 6.8).
     pub send_metadata: bool,
-    /// Whether the driver says when a frame has left.
-    pub send_stamps: bool,
+    /// Who says when a frame has left.
+    pub send_stamps: SendStamps,
     /// Whether a frame can be given a launch time.
     pub launch_time: bool,
 }
@@ -113,7 +126,8 @@ impl fmt::Display for XdpHow {
             (self.busy_poll, "busy poll"),
             (self.receive_stamps, "software receive stamps"),
             (self.send_metadata, "TX metadata"),
-            (self.send_stamps, "hardware TX stamps"),
+            (self.send_stamps == SendStamps::Completion, "completion TX stamps"),
+            (self.send_stamps == SendStamps::Hardware, "hardware TX stamps"),
             (self.launch_time, "launch time"),
         ] {
             if has {

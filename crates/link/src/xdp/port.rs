@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
 use super::bpf::{self, Place};
 use super::memory::{CHUNK_BYTES, FrameMemory};
 use super::netlink;
-use super::options::{XdpCopy, XdpHow, XdpMode, XdpOptions};
+use super::options::{SendStamps, XdpCopy, XdpHow, XdpMode, XdpOptions};
 use super::programme::{CAP_BPF, Programme, Wanted};
 use super::receive::XdpReceiver;
 use super::send::{Slots, XdpSender};
@@ -19,6 +20,8 @@ use crate::interface;
 use crate::socket::PacketSocket;
 
 const HEADER_BYTES: usize = 14;
+/// The kernel frees a queue a little after its last socket was closed (`xp_release_deferred`).
+const QUEUE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One queue of an interface, opened for AF_XDP.
 #[derive(Debug)]
@@ -74,8 +77,12 @@ impl XdpPort {
             busy_poll: micros > 0 && socket.busy_poll(micros) && sending.busy_poll(micros),
             receive_stamps: options.stamps,
             send_metadata,
-            // Only drivers that send from our memory read and write metadata.
-            send_stamps: options.stamps && send_metadata && zero_copy && features.tx_stamps,
+            send_stamps: match (options.stamps && send_metadata, zero_copy) {
+                (true, false) => SendStamps::Completion,
+                (true, true) if features.tx_stamps => SendStamps::Hardware,
+                _ => SendStamps::None,
+            },
+            // In copy mode the kernel takes a launch time too, but nobody says whether the driver keeps it.
             launch_time: send_metadata && zero_copy && features.launch_time,
         };
         let promiscuous = PacketSocket::open(interface)?;
@@ -90,7 +97,6 @@ impl XdpPort {
             slots: Slots::new(Arc::clone(&memory), completed, chunks.1),
             longest_bytes,
             attempts: 0,
-            ask_stamps: options.stamps && send_metadata,
             how,
         };
         let receiver = XdpReceiver {
@@ -174,7 +180,11 @@ fn bind(socket: &Socket, options: &XdpOptions, place: Place) -> Result<(), LinkE
     if options.copy == XdpCopy::ZeroCopy && place == Place::Generic {
         return Err(socket.bind_error(Errno::EOPNOTSUPP, options.queue));
     }
-    socket
-        .bind(options.queue, copy | libc::XDP_USE_NEED_WAKEUP, None)
-        .map_err(|errno| socket.bind_error(errno, options.queue))
+    let deadline = Instant::now() + QUEUE_PATIENCE;
+    loop {
+        match socket.bind(options.queue, copy | libc::XDP_USE_NEED_WAKEUP, None) {
+            Err(Errno::EBUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+            bound => return bound.map_err(|errno| socket.bind_error(errno, options.queue)),
+        }
+    }
 }

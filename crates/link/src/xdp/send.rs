@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use units::Tai;
 
 use super::memory::{CHUNK_BYTES, FrameMemory};
-use super::options::XdpHow;
+use super::options::{SendStamps, XdpHow};
 use super::rings::{Consumer, Producer};
 use super::socket::{METADATA_BYTES, Socket};
 use crate::ETHERTYPE_VLAN;
@@ -37,8 +37,6 @@ pub struct XdpSender {
     /// The longest frame without a tag, in bytes.
     pub(super) longest_bytes: usize,
     pub(super) attempts: u32,
-    /// Whether stamps are asked for; [`XdpHow::send_stamps`] says whether there will be any.
-    pub(super) ask_stamps: bool,
     pub(super) how: XdpHow,
 }
 
@@ -77,8 +75,8 @@ impl XdpSender {
         self.hand_over(frame, Some(launch))
     }
 
-    /// When a frame left, by the driver's clock; none when no further one is known. Frames without a stamp
-    /// are passed over. There are none unless [`XdpHow::send_stamps`].
+    /// When a frame left, in the order they left; none when no further one is known yet. [`XdpHow::send_stamps`] says
+    /// by whose clock. Of more than 1024 that nobody asked for the oldest are gone.
     pub fn stamp(&mut self) -> Option<TxStamp> {
         self.slots.reap();
         self.slots.stamps.pop_front()
@@ -95,7 +93,8 @@ impl XdpSender {
         self.attempts = attempt.wrapping_add(1);
         self.check_length(frame)?;
         self.slots.reap();
-        let flags = if self.ask_stamps { STAMP_WANTED } else { 0 } | if launch.is_some() { LAUNCH_TIME } else { 0 };
+        let stamped = self.how.send_stamps != SendStamps::None;
+        let flags = if stamped { STAMP_WANTED } else { 0 } | if launch.is_some() { LAUNCH_TIME } else { 0 };
         let Some(slot) = self.slots.fill(frame, attempt, flags, launch) else { return self.without_slot() };
         let descriptor = libc::xdp_desc {
             addr: self.slots.address(slot),
