@@ -96,6 +96,9 @@ fn either_end_can_be_dropped() {
             sender.send(&uadp(tag(1, 1), &[number; 50])).unwrap();
             assert_eq!(next_packet(&mut there), Some((tag(1, 1), vec![number; 50])));
         }
+        let error = XdpPort::open(PORT_A, XdpOptions::default()).unwrap_err();
+        assert!(matches!(error, LinkError::QueueTaken { queue: 0, .. }), "the sender still has it: {error:?}");
+        assert!(gets_detached(PORT_A), "an error leaves nothing behind");
         drop(sender);
         let (sender, mut receiver) = open(PORT_B, XdpOptions::default());
         drop(sender);
@@ -201,6 +204,29 @@ fn a_link_that_goes_down_is_told_and_nothing_stale_is_sent() {
         ip(&["link", "set", PORT_B, "down"]).unwrap();
         let error = sender.send(&uadp(None, b"nowhere")).unwrap_err();
         assert!(matches!(error, LinkError::Dropped { .. }), "{error:?}");
+    });
+}
+
+#[test]
+fn frames_beyond_a_chunk_are_counted() {
+    in_namespace(|| {
+        for port in [PORT_A, PORT_B] {
+            ip(&["link", "set", port, "mtu", "9000"]).unwrap();
+        }
+        wait_for_ports();
+        let (mut too_long, _) = open(PORT_A, in_mode(XdpMode::Generic));
+        let sender = packet_sender();
+        let error = XdpPort::open(PORT_B, in_mode(XdpMode::Driver)).unwrap_err();
+        assert!(error.to_string().contains("MTU"), "{error}");
+        let (_, mut receiver) = open(PORT_B, XdpOptions::default());
+        assert!(!receiver.how().driver, "the driver takes no frames that long, so it is generic");
+        for (bytes, arrives) in [(3_800, true), (4_000, false), (8_900, false), (3_500, true)] {
+            sender.send(&uadp(tag(1, 1), &vec![7; bytes])).unwrap();
+            assert_eq!(next(&mut receiver), arrives.then(|| (tag(1, 1), vec![7; bytes])), "{bytes}");
+        }
+        assert_eq!(receiver.drops().unwrap(), 2);
+        let error = too_long.send(&uadp(None, &[7; 4_050])).unwrap_err();
+        assert!(matches!(error, LinkError::TooLong { bytes: 4064, .. }), "{error:?}");
     });
 }
 

@@ -49,7 +49,7 @@ impl XdpPort {
         let queues = check_queue(interface, index, &options)?;
         let wanted =
             Wanted { destination: options.destination, publishers: &options.publishers, stamps: options.stamps };
-        let programme = Programme::load(wanted, options.queue, name)?;
+        let (programme, receive_stamps) = load(wanted, options.queue, name)?;
         let (place, link) = attach(&programme, index, name, options.mode)?;
         let features = netlink::features(index).unwrap_or_default();
 
@@ -73,9 +73,10 @@ impl XdpPort {
             zero_copy,
             queue: options.queue,
             queues,
+            // Bound with the flag: a kernel without it (before 5.4) would have refused.
             need_wakeup: true,
             busy_poll: micros > 0 && socket.busy_poll(micros) && sending.busy_poll(micros),
-            receive_stamps: options.stamps,
+            receive_stamps,
             send_metadata,
             send_stamps: match (options.stamps && send_metadata, zero_copy) {
                 (true, false) => SendStamps::Completion,
@@ -130,6 +131,17 @@ fn check_queue(name: &str, index: u32, options: &XdpOptions) -> Result<u32, Link
         return Err(LinkError::ManyQueues { interface, queue, queues });
     }
     Ok(queues)
+}
+
+/// The programme, with stamps if they are wanted and the kernel has them; whether it has.
+fn load(wanted: Wanted<'_>, queue: u32, interface: InterfaceName) -> Result<(Programme, bool), LinkError> {
+    match Programme::load(wanted, queue, interface) {
+        // Kernels before 6.1 let no programme read TAI.
+        Err(LinkError::System { errno: Errno::EINVAL, .. }) if wanted.stamps => {
+            Ok((Programme::load(Wanted { stamps: false, ..wanted }, queue, interface)?, false))
+        }
+        loaded => Ok((loaded?, wanted.stamps)),
+    }
 }
 
 fn frame_memory((receive, send): (u32, u32)) -> Result<Arc<FrameMemory>, LinkError> {
