@@ -9,7 +9,7 @@ use scenario::Scenario;
 use units::{Nanos, Tai};
 
 use crate::index::Index;
-use crate::{Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Phase, Side, flags};
+use crate::{Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts, Phase, Side, flags};
 
 /// "No instant" inside the collector: half the size of an option.
 pub(crate) const NONE: i64 = i64::MIN;
@@ -67,6 +67,10 @@ pub struct StreamObservations {
     pub counters: Counters,
     /// Elapsed cycles of the counters read back for the first time, in the order of cycles.
     pub round_trip_cycles: Vec<i64>,
+    /// What each round trip (or, without an echo, way) consists of: one entry a row of the stream, in their order.
+    pub parts: Vec<Parts>,
+    /// What the phases left of their time, at both ends.
+    pub margins: Margins,
 }
 
 /// One stream while events come in.
@@ -134,8 +138,8 @@ pub(crate) struct EndLog {
     pub(crate) application: Option<(u64, u64)>,
     /// Cycle of reading and elapsed cycles.
     pub(crate) round_trips: Vec<(i64, u64)>,
-    /// Lateness and duration by phase.
-    pub(crate) phases: [(Vec<i64>, Vec<i64>); 4],
+    /// Each phase as it ran, by [`Phase`]; in the order of time once both ends are joined.
+    pub(crate) phases: [Vec<Ran>; 4],
     pub(crate) outliers: Vec<Outlier>,
     /// First cycle and number of cycles left out.
     pub(crate) skipped: Vec<(i64, u32)>,
@@ -155,6 +159,14 @@ pub(crate) struct First<T> {
     pub(crate) at: i64,
     pub(crate) what: T,
     pub(crate) count: u64,
+}
+
+/// A phase that ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ran {
+    pub(crate) due: i64,
+    pub(crate) late: i64,
+    pub(crate) took: i64,
 }
 
 /// A phase that began late beyond the rule of [`outlier_after`].
@@ -475,9 +487,7 @@ impl EndLog {
     fn phase(&mut self, phase: Outlier) {
         self.ran(phase.cycle);
         let index = phase.phase as usize;
-        let (late, took) = &mut self.phases[index];
-        late.push(phase.late);
-        took.push(phase.took);
+        self.phases[index].push(Ran { due: phase.due, late: phase.late, took: phase.took });
         if let Some(offset) = self.phase_offsets[index] {
             let start = phase.cycle.checked_mul(self.cycle).and_then(|span| span.checked_add(offset));
             self.origin = self.origin.or_else(|| phase.due.checked_sub(start?));

@@ -58,7 +58,7 @@ impl Dist {
 }
 
 /// Nearest rank of a percentile given in hundredths of a percent: ⌈count·p⌉, from 1 to `count`.
-fn rank(count: usize, per_10_000: u128) -> usize {
+pub(crate) fn rank(count: usize, per_10_000: u128) -> usize {
     (count as u128 * per_10_000).div_ceil(10_000).max(1) as usize
 }
 

@@ -1,12 +1,13 @@
 //! The form of results: `run.json`, format "downbeat/run/1".
 //!
-//! Keys may be added, never renamed. Quantities that were not measured are left out; they are never 0.
+//! Keys may be added, never renamed. Quantities that were not measured are left out; they are never 0. The explanations
+//! (`split`, `counter_reference`, `margins`) are in `explain/form.rs`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Dist;
+use crate::{CounterReference, Dist, Margins, Split};
 
 /// The format that `run.json` names.
 pub const RUN_FORMAT: &str = "downbeat/run/1";
@@ -105,6 +106,15 @@ pub struct StreamResult {
     /// Where the time went, T1 to T8, over the frames that came all the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
+    /// What those times consist of; absent when no message came all the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// What the round trip `counter_used` is to be compared with; absent without an echo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter_reference: Option<CounterReference>,
+    /// What the phases of both ends left of their time; absent without events of phases.
+    #[serde(default, skip_serializing_if = "Margins::is_empty")]
+    pub margins: Margins,
     /// The same figures without the frames that a stopped host held up; absent when there are none such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_host_outliers: Option<WithoutHostOutliers>,

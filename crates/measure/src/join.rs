@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
-use crate::incidents;
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
+use crate::{explain, incidents};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
@@ -18,7 +18,11 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
         log.messages.sort_by_key(|message| message.counter);
         mark_fates(stream, log);
         mark_late_launches(stream, log);
-        log.ends.iter_mut().for_each(|end| end.round_trips.sort_unstable());
+        for end in &mut log.ends {
+            end.round_trips.sort_unstable();
+            end.skipped.sort_unstable();
+            end.phases.iter_mut().for_each(|phases| phases.sort_unstable());
+        }
         let last = if stream.echo { &log.ends[0] } else { &log.ends[1] };
         observations.streams.push(StreamObservations {
             loss: loss(stream, log),
@@ -28,6 +32,8 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
                 .iter()
                 .map(|&(_, elapsed)| i64::try_from(elapsed).unwrap_or(i64::MAX))
                 .collect(),
+            parts: explain::parts(scenario, stream, log),
+            margins: explain::margins(scenario, stream, log),
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }
@@ -197,12 +203,10 @@ fn hosts(scenario: &Scenario, logs: &[StreamLog]) -> Vec<HostResult> {
     for (stream, log) in scenario.streams.iter().zip(logs) {
         for (host, end) in [stream.writer, stream.reader].into_iter().zip(&log.ends) {
             let after = outlier_after(stream.cycle);
-            for (phase, (late, took)) in
-                Phase::ALL.into_iter().zip(&end.phases).filter(|(_, (late, _))| !late.is_empty())
-            {
+            for (phase, ran) in Phase::ALL.into_iter().zip(&end.phases).filter(|(_, ran)| !ran.is_empty()) {
                 let entry = spans.entry((host, phase)).or_insert((Vec::new(), Vec::new(), 0, after));
-                entry.0.extend(late);
-                entry.1.extend(took);
+                entry.0.extend(ran.iter().map(|ran| ran.late));
+                entry.1.extend(ran.iter().map(|ran| ran.took));
                 entry.2 += end.outliers.iter().filter(|outlier| outlier.phase == phase).count() as u64;
                 entry.3 = entry.3.min(after);
             }

@@ -36,6 +36,7 @@
 
 mod collect;
 mod dist;
+mod explain;
 mod form;
 mod frames_file;
 mod incidents;
@@ -50,6 +51,9 @@ mod words;
 
 pub use collect::{Collector, Live, Observations, StreamObservations};
 pub use dist::Dist;
+pub use explain::{
+    CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
+};
 pub use form::*;
 pub use rows::{FrameRow, flags};
 pub use store::{ResultsError, read_run, run_folder, write_run};

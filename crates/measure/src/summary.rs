@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::verdict::judge;
 use crate::{
     Dist, FrameRow, Jitter, Kind, Launch, Machine, Observations, RUN_FORMAT, RoundTrips, RunFile, ScenarioRef, Stage,
-    StreamObservations, StreamResult, WithoutHostOutliers, flags, join,
+    StreamObservations, StreamResult, WithoutHostOutliers, explain, flags, join,
 };
 
 /// Sums up observations into the form of `run.json`.
@@ -21,7 +21,7 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
     for (number, (stream, seen)) in scenario.streams.iter().zip(&observations.streams).enumerate() {
         let (rows, others) = rest.split_at(rest.partition_point(|row| usize::from(row.stream) <= number));
         rest = others;
-        streams.push(stream_result(stream, rows, seen, mechanism.clone()));
+        streams.push(stream_result(scenario, stream, rows, seen, mechanism.clone()));
     }
     let verdict = judge(scenario, &streams);
     RunFile {
@@ -51,6 +51,7 @@ pub fn fingerprint(source: &str) -> String {
 }
 
 fn stream_result(
+    scenario: &Scenario,
     stream: &Stream,
     rows: &[FrameRow],
     seen: &StreamObservations,
@@ -93,6 +94,9 @@ fn stream_result(
         counters: seen.counters.clone(),
         launch: launch(stream, rows, mechanism),
         stages: stages(stream, rows),
+        split: explain::split(stream.echo, rows, &seen.parts),
+        counter_reference: explain::counter_reference(scenario, stream, &seen.round_trip_cycles),
+        margins: seen.margins.clone(),
         without_host_outliers: without_host_outliers(rows),
     }
 }

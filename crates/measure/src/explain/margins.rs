@@ -1,0 +1,131 @@
+//! Safety margins: what the phases left of the time the plan gives them (Gopiga et al., figure 11).
+
+use scenario::{HostId, Scenario, Stream};
+
+use super::{EndMargins, Margin, Margins, SmallestPhases};
+use crate::collect::{EndLog, Ran, StreamLog};
+use crate::dist::rank;
+use crate::{Phase, words};
+
+/// How long the shared image is held: readers and writers of a wait-free image never wait for each other.
+const HELD_NS: i64 = 0;
+/// Recommended shares are rounded up to a thousandth.
+const STEPS: i128 = 1_000;
+
+/// The margins of both ends of a stream; absent at an end whose phases left no trace.
+pub(crate) fn margins(scenario: &Scenario, stream: &Stream, log: &StreamLog) -> Margins {
+    let [writer, reader] = &log.ends;
+    Margins {
+        writer: end(scenario, stream, stream.writer, writer, stream.echo, true),
+        reader: end(scenario, stream, stream.reader, reader, true, stream.echo),
+    }
+}
+
+fn end(
+    scenario: &Scenario,
+    stream: &Stream,
+    host: HostId,
+    log: &EndLog,
+    reads: bool,
+    publishes: bool,
+) -> Option<EndMargins> {
+    let host = scenario.host(host);
+    let cycle = stream.cycle.0.max(1);
+    let at = |fraction: scenario::Fraction| fraction.of(stream.cycle).0;
+    let phases = host.phases;
+    let (subscribe, application, publish) = (at(phases.subscribe), at(phases.application), at(phases.publish));
+    let subscribed = Worst::of(&log.phases[Phase::Subscribe as usize]).filter(|_| reads);
+    let applied = Worst::of(&log.phases[Phase::Application as usize]);
+    let transfer = subscribed.as_ref().map(|worst| worst.margin(application - subscribe, cycle));
+    let before_publish = applied.as_ref().filter(|_| publishes);
+    let before_publish = before_publish.map(|worst| worst.margin(publish - application, cycle));
+    if transfer.is_none() && before_publish.is_none() {
+        return None;
+    }
+    // The application phase does not come before the receive window closes.
+    let window = if reads { at(phases.window) } else { 0 };
+    let smallest = |with: &str, per_10_000: u128| {
+        let share = |ns: i128| share_up(ns, cycle);
+        let reading = subscribed.as_ref().map_or(0, |worst| worst.spent(per_10_000)).max(window.into());
+        let application = i128::from(subscribe) + reading;
+        let publish = applied.as_ref().filter(|_| publishes).map(|worst| application + worst.spent(per_10_000));
+        SmallestPhases {
+            with: with.to_owned(),
+            subscribe: f64::from(phases.subscribe.0) / f64::from(scenario::Fraction::WHOLE),
+            application: share(application),
+            publish: publish.and_then(share),
+        }
+    };
+    let smallest_phases = vec![smallest("max", 10_000), smallest("p99_9", 9_990)];
+    let count = transfer.iter().chain(&before_publish).map(|margin| margin.count).min().unwrap_or(0);
+    Some(EndMargins {
+        host: host.name.clone(),
+        advice: advice(&smallest_phases, count, publishes),
+        transfer_safety_margin: transfer,
+        application_safety_margin: before_publish,
+        held_ns: HELD_NS,
+        smallest_phases,
+    })
+}
+
+/// What a phase took at worst.
+struct Worst<'a> {
+    ran: &'a [Ran],
+    /// Ascending.
+    late: Vec<i64>,
+    took: Vec<i64>,
+}
+
+impl<'a> Worst<'a> {
+    fn of(ran: &'a [Ran]) -> Option<Self> {
+        if ran.is_empty() {
+            return None;
+        }
+        let sorted = |pick: fn(&Ran) -> i64| {
+            let mut values: Vec<i64> = ran.iter().map(pick).collect();
+            values.sort_unstable();
+            values
+        };
+        Some(Self { ran, late: sorted(|ran| ran.late), took: sorted(|ran| ran.took) })
+    }
+
+    fn spent(&self, per_10_000: u128) -> i128 {
+        let index = rank(self.ran.len(), per_10_000) - 1;
+        i128::from(self.late[index]) + i128::from(self.took[index]) + i128::from(HELD_NS)
+    }
+
+    fn margin(&self, configured: i64, cycle: i64) -> Margin {
+        let found = i128::from(configured) - self.spent(10_000);
+        let found_ns = i64::try_from(found).unwrap_or(i64::MIN);
+        let over = |ran: &&Ran| i128::from(ran.late) + i128::from(ran.took) + i128::from(HELD_NS) > configured.into();
+        Margin {
+            configured_ns: configured,
+            configured_share: configured as f64 / cycle as f64,
+            found_ns,
+            found_share: found_ns as f64 / cycle as f64,
+            late_max_ns: self.late[self.late.len() - 1],
+            took_max_ns: self.took[self.took.len() - 1],
+            count: self.ran.len() as u64,
+            violated: self.ran.iter().filter(over).count() as u64,
+        }
+    }
+}
+
+/// A span as a share of the cycle, rounded up; `None` when it is no instant of the cycle.
+fn share_up(ns: i128, cycle: i64) -> Option<f64> {
+    let cycle = i128::from(cycle);
+    let steps = (ns.checked_mul(STEPS)? + cycle - 1).div_euclid(cycle);
+    (0..STEPS).contains(&steps).then(|| steps as f64 / STEPS as f64)
+}
+
+fn advice(smallest: &[SmallestPhases], count: u64, publishes: bool) -> String {
+    let phases = |phases: &SmallestPhases| match (phases.application, phases.publish) {
+        (Some(application), Some(publish)) => format!("application = {application}, publish = {publish}"),
+        (Some(application), None) if !publishes => format!("application = {application}"),
+        _ => "no phases within the cycle".to_owned(),
+    };
+    let with = |phases: &SmallestPhases| if phases.with == "max" { "the largest values" } else { "99.9 %" };
+    let parts: Vec<String> =
+        smallest.iter().map(|entry| format!("{} would hold with {}", phases(entry), with(entry))).collect();
+    format!("{}, as seen in {}", parts.join("; "), words::number(count, "cycle"))
+}
