@@ -8,9 +8,9 @@
 //! 3. `host`: of what is left, the time in which a phase on the way was due and had not begun, or cycles were left out.
 //! 4. `stack`: the rest. As each piece is cut, never filled up, it is never negative.
 //!
-//! A message that missed its application phase at the reader waits whole cycles longer for its launch. That wait is
-//! no part of the schedule: it goes to the host if the answer would have been in time without what the host owed before
-//! T4, else to the stack. Lateness before T1 is not on the message's way, and lateness that the wait for a launch
+//! A message that missed its application phase at the reader waits for a later launch. What it waits beyond the wait that
+//! the plan has is no part of the schedule: it goes to the host as far as the answer would have departed earlier without
+//! what the host owed before T4, or cycles were left out; else to the stack, where it queued. Lateness before T1 is not on the message's way, and lateness that the wait for a launch
 //! absorbs costs nothing: both stay in the schedule.
 //!
 //! What cannot be told is absent, never 0: `wire` without its stamps; `schedule` without the stamp a wait begins with;
@@ -117,17 +117,21 @@ fn received(t: &Times, arrived: usize, end: &End<'_>) -> Option<Piece> {
 fn answered(t: &Times, read: Option<Piece>, reader: &End<'_>) -> Option<Piece> {
     let (arrived, from, handed_over, until) = (t[2]?, t[3]?, t[4]?, t[5].or(t[6])?);
     let beat = &reader.beat;
-    let publish = beat.last_publish(handed_over);
+    // Without the event of the phase: the last one that the plan has.
+    let published = reader.published(handed_over);
+    let publish = published.unwrap_or(beat.last_publish(handed_over));
     let due = beat.departure(publish);
-    let owed = reader.publish_owed(publish, due, handed_over);
+    let owed = published.and_then(|publish| reader.answer_owed(publish, due, handed_over));
     let mut piece = Piece::cut(from, due, until, owed);
-    // Whole cycles later than by plan, and how many of them a punctual host would have lost as well.
+    // A wait longer than the plan has is not of the schedule.
     let by_plan = |ready: i128| beat.departure(beat.publish_after(ready));
-    let lost = (due - by_plan(beat.read(arrived))).clamp(0, piece.schedule.max(0));
-    piece.schedule -= lost;
+    let read_by_plan = beat.read(arrived);
+    let beyond = (piece.schedule - (by_plan(read_by_plan) - read_by_plan)).max(0);
+    piece.schedule -= beyond;
     piece.host = piece.host.zip(read?.host).map(|(host, before)| {
-        let anyway = (by_plan(from - before) - by_plan(beat.read(arrived))).clamp(0, lost);
-        host + lost - anyway
+        let late = (by_plan(from) - by_plan(from - before)).clamp(0, beyond);
+        let left_out = covered(reader.skipped(from, due), by_plan(from).max(from), due).min(beyond - late);
+        host + late + left_out
     });
     Some(piece)
 }
@@ -173,6 +177,17 @@ impl<'a> End<'a> {
         Some(&all[index])
     }
 
+    /// The cycles left out within `from`…`until`, each from its subscribe phase on.
+    fn skipped(&self, from: i128, until: i128) -> Vec<(i128, i128)> {
+        let span = |&(first, cycles): &(i64, u32)| {
+            let begin = self.beat.subscribe_of(first);
+            (begin, begin + i128::from(cycles) * self.beat.cycle())
+        };
+        let all = &self.log.skipped;
+        let first = all.partition_point(|skip| span(skip).1 <= from);
+        all[first..].iter().map(span).take_while(|&(begin, _)| begin < until).collect()
+    }
+
     /// From when to when the launch due at `launch` was owed. Nobody owes one where launches are no phase of the host
     /// but the kernel's or the port's; `None` if only this one left no event.
     fn launch_owed(&self, launch: i128) -> Option<Option<(i128, i128)>> {
@@ -185,12 +200,7 @@ impl<'a> End<'a> {
     /// The spans in which reading was owed that bear on `from`…`until`; `None` when the subscribe phase that read left
     /// no event.
     fn reading_owed(&self, from: i128, until: i128) -> Option<Vec<(i128, i128)>> {
-        let skipped = self.log.skipped.iter();
-        let skipped = skipped.map(|&(first, cycles)| {
-            let begin = self.beat.subscribe_of(first);
-            (begin, begin + i128::from(cycles) * self.beat.cycle())
-        });
-        let mut owed: Vec<_> = skipped.filter(|&(begin, end)| begin < until && end > from).collect();
+        let mut owed = self.skipped(from, until);
         let reader = self.beat.last_subscribe(until);
         if self.ran(Phase::Subscribe, reader).is_none()
             && !owed.iter().any(|&(begin, end)| begin <= reader && reader < end)
@@ -205,9 +215,16 @@ impl<'a> End<'a> {
         Some(owed)
     }
 
+    /// When the publish phase was due that handed over at `at`. It may have begun more than a cycle late.
+    fn published(&self, at: i128) -> Option<i128> {
+        let all = &self.log.phases[Phase::Publish as usize];
+        let before = &all[..all.partition_point(|ran| i128::from(ran.due) <= at)];
+        let ran = before.iter().rev().take(16).find(|ran| ran.owed().1 <= at)?;
+        (at <= ran.owed().1 + i128::from(ran.took).max(0)).then_some(ran.due.into())
+    }
+
     /// The spans in which the answer was owed: its publish phase and its launch.
-    fn publish_owed(&self, publish: i128, departure: i128, handed_over: i128) -> Option<Vec<(i128, i128)>> {
-        self.ran(Phase::Publish, publish)?;
+    fn answer_owed(&self, publish: i128, departure: i128, handed_over: i128) -> Option<Vec<(i128, i128)>> {
         let launch = if departure == publish { None } else { self.launch_owed(departure)? };
         Some(std::iter::once((publish, handed_over)).chain(launch).collect())
     }

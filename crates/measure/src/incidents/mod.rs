@@ -11,9 +11,10 @@
 //! | `link-down` | an interface went down or away, as failed receiving or refused sends tell; once a stream and end |
 //! | `send-refused` | sends were refused for another reason than an overrun; once a stream, end and reason |
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
-//! | `standing-backlog` | the counter comes back later by whole cycles, and for 20 cycles on end |
+//! | `standing-backlog` | counters come back (messages are read, without an echo) later by whole cycles than was usual, for 32 readings on end or from a late host to the end of the run, although the hosts are punctual again |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
 
+mod backlog;
 mod host;
 mod network;
 mod plan;
@@ -51,7 +52,7 @@ pub(crate) fn find(
         found.extend(network::lost(&seen));
         found.extend(network::launched_late(&seen));
         found.extend(network::broken(&seen));
-        found.extend(network::backlog(&seen));
+        found.extend(backlog::standing(&seen));
         found.extend(sockets::refused(&seen));
         found.extend(network::trace_missing(&seen));
         found.extend(plan::payload_late(&seen));

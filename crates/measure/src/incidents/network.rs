@@ -1,4 +1,4 @@
-//! Losses, late launches, broken messages, missing traces and standing backlogs.
+//! Losses, late launches, broken messages and missing traces.
 
 use super::Seen;
 use crate::{FrameRow, Incident, flags, kinds, words};
@@ -7,8 +7,8 @@ use crate::{FrameRow, Incident, flags, kinds, words};
 const TOGETHER_CYCLES: i64 = 10;
 /// So many frames lost in a row before the reader make a silent writer.
 const SILENT_FRAMES: u64 = 10;
-/// So long the counter must stay late for a standing backlog, in cycles.
-const STANDING_CYCLES: usize = 20;
+/// Ends may stop so many cycles apart: never in the same one.
+const APART_CYCLES: i64 = 40;
 
 /// Rows of one kind that lie close together.
 struct Burst {
@@ -150,35 +150,6 @@ pub(super) fn broken(seen: &Seen<'_>) -> Vec<Incident> {
     incidents
 }
 
-/// Counters that come back later by whole cycles and stay so.
-///
-/// Usual is the least number of cycles that ever held for [`STANDING_CYCLES`] readings in a row: a single reading that
-/// came sooner, because a host was late, does not set it.
-pub(super) fn backlog(seen: &Seen<'_>) -> Vec<Incident> {
-    let side = usize::from(!seen.stream.echo);
-    let samples = &seen.log.ends[side].round_trips;
-    let held = samples.chunk_by(|a, b| a.1 == b.1).filter(|run| run.len() >= STANDING_CYCLES);
-    let Some(usual) = held.map(|run| run[0].1).min() else { return Vec::new() };
-    samples
-        .chunk_by(|a, b| (a.1 > usual) == (b.1 > usual))
-        .filter(|run| run[0].1 > usual && run.len() >= STANDING_CYCLES)
-        .map(|run| {
-            let (first, last) = (run[0].0, run[run.len() - 1].0);
-            let low = run.iter().map(|&(_, elapsed)| elapsed).min().unwrap_or(usual);
-            let at = seen.cycle_start(side, first);
-            let cause = format!(
-                "stream {}: from cycle {first} on counters come back after {low} instead of {usual} cycles, to cycle \
-                 {last}: a queue of {} on the way does not drain",
-                seen.stream.name,
-                words::number(low - usual, "message")
-            );
-            let mut incident = seen.incident(kinds::STANDING_BACKLOG, at, cause, run.len() as u64);
-            incident.lasted_ns = Some(seen.cycle_start(side, last).saturating_sub(at));
-            incident
-        })
-        .collect()
-}
-
 /// Ends that left no trace or stopped early.
 pub(super) fn trace_missing(seen: &Seen<'_>) -> Vec<Incident> {
     let ends = &seen.log.ends;
@@ -197,9 +168,8 @@ pub(super) fn trace_missing(seen: &Seen<'_>) -> Vec<Incident> {
             continue;
         }
         if let (Some(last), Some(other)) = (ends[side].last_cycle, ends[1 - side].last_cycle) {
-            // As long as a burst apart: both ends never stop in the same cycle.
             let behind = other.saturating_sub(last);
-            if behind > STANDING_CYCLES as i64 * 2 && behind > other.saturating_sub(first_cycle(seen)) / 20 {
+            if behind > APART_CYCLES && behind > other.saturating_sub(first_cycle(seen)) / 20 {
                 let cause = format!(
                     "{host}: its trace of stream {name} ends with cycle {last}, {behind} cycles before that of {}; \
                      it stopped or was stopped",
