@@ -130,7 +130,7 @@ fn answered(t: &Times, read: Option<Piece>, reader: &End<'_>) -> Option<Piece> {
     piece.schedule -= beyond;
     piece.host = piece.host.zip(read?.host).map(|(host, before)| {
         let late = (by_plan(from) - by_plan(from - before)).clamp(0, beyond);
-        let left_out = covered(reader.skipped(from, due), by_plan(from).max(from), due).min(beyond - late);
+        let left_out = covered(reader.skipped(from, due), from, due).min(beyond - late);
         host + late + left_out
     });
     Some(piece)
@@ -201,6 +201,10 @@ impl<'a> End<'a> {
     /// no event.
     fn reading_owed(&self, from: i128, until: i128) -> Option<Vec<(i128, i128)>> {
         let mut owed = self.skipped(from, until);
+        // The first cycle left out may have read before it was given up.
+        for (begin, _) in &mut owed {
+            *begin += if self.ran(Phase::Subscribe, *begin).is_some() { self.beat.cycle() } else { 0 };
+        }
         let reader = self.beat.last_subscribe(until);
         if self.ran(Phase::Subscribe, reader).is_none()
             && !owed.iter().any(|&(begin, end)| begin <= reader && reader < end)
