@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use measure::{Incident, RunFile};
+use measure::{EndMargins, Incident, RunFile, SplitMessage, StreamResult};
 use scenario::{Diagnostics, Scenario};
 use serde::Serialize;
 
@@ -117,6 +117,7 @@ pub(crate) fn tell_run(run: &RunFile) {
                 counter.count
             );
         }
+        tell_explanation(stream);
         let loss = &stream.loss;
         let parts = [
             ("dP", loss.dP),
@@ -154,6 +155,62 @@ pub(crate) fn tell_run(run: &RunFile) {
             println!("  {} {}", if item.met { "✓" } else { "✗" }, item.why);
         }
     }
+}
+
+/// Where the time went, what the counter is to be compared with, and what the phases left: a line each.
+fn tell_explanation(stream: &StreamResult) {
+    let us = |ns: i64| format!("{:.3}", ns as f64 / 1e3);
+    let split = |message: &SplitMessage| {
+        let parts = [
+            ("schedule", message.schedule_ns),
+            ("wire", message.wire_ns),
+            ("host", message.host_ns),
+            ("stack", message.stack_ns),
+        ];
+        let known = parts.iter().filter_map(|(name, ns)| ns.map(|ns| format!("{name} {}", us(ns))));
+        let mut known: Vec<String> = known.collect();
+        if message.stack_ns.is_none() {
+            known.push("what missing stamps or phases do not tell".into());
+        }
+        format!("{} = {}", us(message.whole_ns), known.join(" + "))
+    };
+    if let Some(found) = &stream.split {
+        let shown = [("median", found.median.as_ref()), ("longest", found.worst.first())];
+        let shown: Vec<String> = shown
+            .into_iter()
+            .filter_map(|(name, message)| message.map(|message| format!("{name} {}", split(message))))
+            .collect();
+        println!("  where the time went, µs: {}", shown.join("; "));
+    }
+    if let (Some(reference), Some(used)) = (&stream.counter_reference, &stream.round_trip.counter_used) {
+        let paper = match (reference.seed_001_best, reference.seed_001_worst) {
+            (Some(best), Some(worst)) => format!("; Gopiga et al.: {best} best, {worst} worst"),
+            _ => String::new(),
+        };
+        println!(
+            "  counter used: {} … {} cycles, {} at best by plan{paper}",
+            used.min, used.max, reference.scenario_best
+        );
+    }
+    let margins = [&stream.margins.writer, &stream.margins.reader].into_iter().flatten();
+    let margins: Vec<String> = margins.map(margins_of).collect();
+    if !margins.is_empty() {
+        println!("  safety margins left, µs: {}", margins.join("; "));
+    }
+}
+
+fn margins_of(end: &EndMargins) -> String {
+    let us = |ns: i64| format!("{:.1}", ns as f64 / 1e3);
+    let kinds = [("transfer", &end.transfer_safety_margin), ("application", &end.application_safety_margin)];
+    let kinds = kinds.into_iter().filter_map(|(name, margin)| margin.as_ref().map(|margin| (name, margin)));
+    let parts = kinds.map(|(name, margin)| {
+        let violated = match margin.violated {
+            0 => String::new(),
+            times => format!(" (violated {times} × in {})", margin.count),
+        };
+        format!("{name} {} of {}{violated}", us(margin.found_ns), us(margin.configured_ns))
+    });
+    format!("{}: {}", end.host, parts.collect::<Vec<_>>().join(", "))
 }
 
 /// One entry a kind and place: how often, how many frames, and the gravest in words. All of them are in run.json.

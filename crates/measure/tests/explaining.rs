@@ -197,6 +197,25 @@ fn cycles_left_out_are_the_hosts() {
 }
 
 #[test]
+fn a_dropped_answer_is_the_hosts() {
+    // Answered in time, but the reader stands still over the launch and drops it; a repeat comes back two cycles later.
+    let mut trace = Trace::default();
+    trace.phases(0..3, |_, _, _| 0);
+    trace.phases(5..8, |_, _, _| 0);
+    trace.skip(Side::Reader, 3, 2);
+    trace.skip(Side::Writer, 3, 2);
+    trace.message(
+        1,
+        Some(400_000),
+        stamps([150, 400, 403, 500, 650, 0, 1_403, 1_500]).map(|at| at.filter(|at| *at > 0)),
+    );
+    let found = trace.parts(&scenario(0));
+    // It was wanted at 900 and was on its way at the latest at 1403; without T6 wire and stack are not known.
+    assert_eq!((found.schedule, found.host), (Some(250_000 + 97_000 + 400_000 + 97_000), Some(503_000)));
+    assert_eq!((found.wire, found.stack), (None, None));
+}
+
+#[test]
 fn a_queue_that_nobody_was_late_for_is_of_the_stack() {
     // Read in its window, answered one cycle later than the plan has it, all phases punctual.
     let mut trace = Trace::default();

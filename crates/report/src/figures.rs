@@ -165,7 +165,7 @@ fn key_line(class: &str) -> Markup {
     html! { svg viewBox="0 0 30 14" aria-hidden="true" { line class=(class) x1="0" y1="7" x2="30" y2="7" {} } }
 }
 
-/// Where the time went, from stage to stage.
+/// From trace point to trace point.
 pub(crate) fn stages(group: &Group<'_>, index: usize, level: u8) -> Markup {
     let stream = &group.scenario.streams[index];
     let runs: Vec<(&Run<'_>, &StreamResult)> = group
@@ -203,10 +203,10 @@ pub(crate) fn stages(group: &Group<'_>, index: usize, level: u8) -> Markup {
             format!("{}: {}", run.label, stages.collect::<Vec<_>>().join(", "))
         })
         .collect();
-    let title = named("Where the time went", group, stream);
+    let title = named("Stage by stage, T1 to T8", group, stream);
     html! {
         section.card {
-            (heading(level, html! { "Where the time went" @if group.scenario.streams.len() > 1 { small.note { " " (stream.name) } } }))
+            (heading(level, html! { "Stage by stage, T1 to T8" @if group.scenario.streams.len() > 1 { small.note { " " (stream.name) } } }))
             @if bars.is_empty() { p { "Not measured." } } @else {
                 p.note { "T1 publisher hands over, T2 leaves its port, T3 arrives, T4 decoded at the reader" @if stream.echo { "; T5 to T8 the same on the way back" } ". Medians of single stages need not add up to the median of the whole." }
                 ul.legend {

@@ -14,6 +14,7 @@
 mod bounds;
 mod charts;
 mod error;
+mod explain;
 mod figures;
 mod group;
 mod machine;

@@ -10,7 +10,7 @@ use crate::error::ReportError;
 use crate::group::Group;
 use crate::text::{bytes, count, moment, plain_span};
 use crate::verdict::{incidents, verdicts};
-use crate::{figures, machine, picture, style, tables};
+use crate::{explain, figures, machine, picture, style, tables};
 
 /// Streams of a scenario that get drawings of their own; tables have all.
 const DRAWN_STREAMS: usize = 4;
@@ -142,13 +142,16 @@ fn body(group: &Group<'_>, level: u8) -> Markup {
                 (figures::stack_distribution(group, index, level))
                 (figures::spacing_distribution(group, index, level))
             }
+            (explain::split(group, index, level))
             (figures::stages(group, index, level))
+            (explain::counter(group, index, level))
             (picture::section(group, index, level))
             (figures::course(group, index, level))
         }
         @for stream in streams { (tables::losses(group, stream, level)) }
         (machine::departure(group, level))
         (tables::hosts(group, level))
+        (explain::margins(group, level))
         (machine::machines(group, level))
         (machine::certificate(group, level + 1))
         (machine::repeat(group, level))

@@ -116,6 +116,9 @@ line.incident{stroke:var(--bad);stroke-width:1.4}text.incident{fill:var(--bad);f
 rect.run{fill:var(--measured);opacity:.28}
 .piece.wait{fill:var(--wait)}.piece.send{fill:var(--send)}.piece.wire{fill:var(--wire)}
 .piece.receive{fill:var(--receive)}.piece.work{fill:var(--work)}
+.piece.schedule{fill:var(--wait)}.piece.host{fill:var(--send)}.piece.stack{fill:var(--receive)}
+.piece.untold{fill:none;stroke:var(--soft);stroke-dasharray:3 3}
+.pair>figure{min-width:0}
 svg text.inside{font-size:12px;fill:var(--piece)}
 .beat{stroke:var(--line);stroke-width:1.5}
 .life{stroke:var(--soft);stroke-width:1}.life.bridge{stroke-dasharray:3 4}

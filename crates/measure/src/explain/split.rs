@@ -102,7 +102,7 @@ fn sent(t: &Times, launch: Option<i128>, writer: &End<'_>) -> Option<Piece> {
     // Without the transmit stamp it left at the latest when it arrived.
     let (from, until) = (t[0]?, t[1].or(t[2])?);
     let due = launch.unwrap_or(from);
-    let owed = launch.map_or(Some(None), |launch| writer.launch_owed(launch));
+    let owed = launch.map_or(Some(None), |launch| writer.launch_owed(launch, until));
     Some(Piece::cut(from, due, until, owed.map(|owed| owed.into_iter().collect())))
 }
 
@@ -121,7 +121,7 @@ fn answered(t: &Times, read: Option<Piece>, reader: &End<'_>) -> Option<Piece> {
     let published = reader.published(handed_over);
     let publish = published.unwrap_or(beat.last_publish(handed_over));
     let due = beat.departure(publish);
-    let owed = published.and_then(|publish| reader.answer_owed(publish, due, handed_over));
+    let owed = published.and_then(|publish| reader.answer_owed(publish, due, handed_over, until));
     let mut piece = Piece::cut(from, due, until, owed);
     // A wait longer than the plan has is not of the schedule.
     let by_plan = |ready: i128| beat.departure(beat.publish_after(ready));
@@ -189,12 +189,14 @@ impl<'a> End<'a> {
     }
 
     /// From when to when the launch due at `launch` was owed. Nobody owes one where launches are no phase of the host
-    /// but the kernel's or the port's; `None` if only this one left no event.
-    fn launch_owed(&self, launch: i128) -> Option<Option<(i128, i128)>> {
+    /// but the kernel's or the port's. An overrun drops the launches of the cycles it leaves out: such a frame is owed
+    /// `until` a later one took its place. `None` if only this launch left no event.
+    fn launch_owed(&self, launch: i128, until: i128) -> Option<Option<(i128, i128)>> {
         if self.log.phases[Phase::Launch as usize].is_empty() {
             return Some(None);
         }
-        self.ran(Phase::Launch, launch).map(|ran| Some(ran.owed()))
+        let dropped = || (!self.skipped(launch, launch + 1).is_empty()).then_some((launch, until));
+        self.ran(Phase::Launch, launch).map(Ran::owed).or_else(dropped).map(Some)
     }
 
     /// The spans in which reading was owed that bear on `from`…`until`; `None` when the subscribe phase that read left
@@ -228,8 +230,8 @@ impl<'a> End<'a> {
     }
 
     /// The spans in which the answer was owed: its publish phase and its launch.
-    fn answer_owed(&self, publish: i128, departure: i128, handed_over: i128) -> Option<Vec<(i128, i128)>> {
-        let launch = if departure == publish { None } else { self.launch_owed(departure)? };
+    fn answer_owed(&self, publish: i128, departure: i128, handed_over: i128, until: i128) -> Option<Vec<(i128, i128)>> {
+        let launch = if departure == publish { None } else { self.launch_owed(departure, until)? };
         Some(std::iter::once((publish, handed_over)).chain(launch).collect())
     }
 }

@@ -4,8 +4,10 @@
 //! (`measured`, `simulated`, `bound`, …), so that one drawing serves light, dark and paper.
 
 pub(crate) mod axis;
+pub(crate) mod counter;
 pub(crate) mod cycle;
 pub(crate) mod ecdf;
+pub(crate) mod split;
 pub(crate) mod stack;
 pub(crate) mod svg;
 pub(crate) mod timeline;

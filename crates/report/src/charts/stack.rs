@@ -1,4 +1,4 @@
-//! Where the time went: one bar a run, one piece a stage.
+//! From trace point to trace point: one bar a run, one piece a stage.
 
 use maud::Markup;
 
