@@ -66,6 +66,15 @@ fn frames_cross_real_sockets_and_everything_is_counted() {
         // The first frames already find every bridge forwarding.
         let lost_on_links = stream["loss"]["dbL"].as_u64().unwrap_or(0) + stream["loss"]["dbP"].as_u64().unwrap_or(0);
         assert!(lost_on_links < 100, "{template}: {lost_on_links} frames lost between the hosts");
+        // Every part of most round trips is known, and they add up.
+        let split = &stream["split"];
+        assert!(split["stack"]["count"].as_u64().unwrap_or(0) > frames / 2, "{template}: {split}");
+        for message in [&split["median"], &split["p99"]] {
+            let parts = ["schedule_ns", "wire_ns", "host_ns", "stack_ns"].map(|part| message[part].as_i64().unwrap());
+            assert_eq!(parts.iter().sum::<i64>(), message["whole_ns"].as_i64().unwrap(), "{template}: {message}");
+        }
+        assert_eq!(stream["counter_reference"]["scenario_best"], 5, "{template}");
+        assert!(stream["margins"]["reader"]["transfer_safety_margin"]["count"].as_u64().unwrap() > frames / 2);
         assert_eq!(stream["counters"]["inconsistent"], 0);
         assert_eq!(stream["counters"]["wrong_tag"], 0, "VID and PCP are those of the scenario");
         assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{template}: the cyclic path allocates");
@@ -153,6 +162,9 @@ fn without_stamps_kernel_times_are_absent_not_zero() {
     let stream = &run["streams"][0];
     assert!(stream["round_trip"].get("wire").is_none() && stream.get("one_way").is_none(), "{stream}");
     assert!(stream["round_trip"]["stack"]["count"].as_u64().unwrap() > 100);
+    let split = &stream["split"];
+    assert!(["schedule", "wire", "host", "stack"].iter().all(|part| split.get(part).is_none()), "{split}");
+    assert_eq!(split["worst"].as_array().unwrap().len(), 10);
 }
 
 #[test]
@@ -175,6 +187,9 @@ fn a_paused_host_is_named_as_the_cause() {
             && incident["lasted_ns"].as_i64().unwrap_or(0) > 100_000_000
     });
     assert!(named, "{incidents:#?}");
+    let worst = run["streams"][0]["split"]["worst"].as_array().unwrap();
+    let hosts = |message: &serde_json::Value| message["host_ns"].as_i64() > message["schedule_ns"].as_i64();
+    assert!(worst.iter().any(hosts), "the stopped host had most of a long message: {worst:#?}");
 }
 
 #[test]

@@ -28,6 +28,10 @@ fn the_bound_is_above_the_simulation() {
         assert_eq!(run["format"], "downbeat/run/1");
         assert_eq!(run["kind"], "simulated");
         let (bound, stream) = (&bound["streams"][0], &run["streams"][0]);
+        // Two computations of one figure, the second in the run's own results.
+        let best = &bound["round_trip"]["counter_best"]["used"];
+        assert_eq!(best, &stream["counter_reference"]["scenario_best"], "{template}");
+        assert_eq!(best, &stream["round_trip"]["counter_used"]["min"], "{template}");
         for (limit, found) in [
             (&bound["one_way"], &stream["one_way"]),
             (&bound["round_trip"]["wire"], &stream["round_trip"]["wire"]),
@@ -38,6 +42,21 @@ fn the_bound_is_above_the_simulation() {
             assert!(found_ns as f64 <= limit_us * 1e3 + 1e-6, "{template}: {found_ns} ns above {limit_us} µs");
         }
     }
+}
+
+#[test]
+fn a_run_says_where_the_time_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "why");
+    let latency = ["--host-latency", "const:5us"];
+    let text =
+        stdout(&downbeat(&[&["simulate", scenario.to_str().unwrap(), "--cycles", "300"], &latency[..]].concat()));
+    let parts = "schedule 3387.614 + wire 2.386 + host 10.000 + stack 0.000";
+    let line = format!("  where the time went, µs: median 3400.000 = {parts}; longest 3400.000 = {parts}");
+    assert!(text.contains(&line), "{text}");
+    assert!(text.contains("  counter used: 5 … 5 cycles, 5 at best by plan; Gopiga et al.: 5 best, 9 worst"), "{text}");
+    let margins = "pub: transfer 295.0 of 300.0, application 295.0 of 300.0; loop: transfer 295.0 of 300.0";
+    assert!(text.contains(margins), "{text}");
 }
 
 #[test]

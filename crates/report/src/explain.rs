@@ -29,42 +29,44 @@ pub(crate) fn split(group: &Group<'_>, index: usize, level: u8) -> Markup {
     let found: Vec<(&Run<'_>, &Split)> =
         group.measured_first().filter_map(|run| Some((run, run.stream(stream)?.split.as_ref()?))).collect();
     let longest = if found.len() > 2 { 1 } else { 3 };
-    let mut whole = Vec::new();
+    let mut whole: Vec<Bar> = Vec::new();
+    let mut beyond = Vec::new();
     for (run, split) in &found {
+        let mut last = None;
         let named = [("median", split.median.as_ref()), ("p99", split.p99.as_ref())];
         let named = named.into_iter().filter_map(|(name, message)| Some((name.to_owned(), message?)));
-        let worst = split.worst.iter().take(longest).zip(1..).map(|(message, place)| match place {
-            1 => ("longest".to_owned(), message),
-            place => (format!("longest but {}", place - 1), message),
-        });
+        let places = ["longest", "2nd longest", "3rd longest"];
+        let worst = places.into_iter().map(str::to_owned).zip(split.worst.iter().take(longest));
         for (name, message) in named.chain(worst) {
-            whole.push(Bar { label: format!("{}, {name}", run.label), parts: parts(message) });
+            let bar = Bar { label: format!("{}, {name}", run.label), parts: parts(message) };
+            // Punctual hosts make every message alike: one of them is enough.
+            if last.as_ref() == Some(&bar.parts) {
+                continue;
+            }
+            last = Some(bar.parts.clone());
+            if ["median", "p99"].contains(&name.as_str()) {
+                let parts = bar.parts.iter().copied().filter(|part| part.0 != "schedule").collect();
+                beyond.push(Bar { parts, ..bar.clone() });
+            }
+            whole.push(bar);
         }
     }
-    let beyond: Vec<Bar> = whole
-        .iter()
-        .map(|bar| Bar {
-            parts: bar.parts.iter().copied().filter(|part| part.0 != "schedule").collect(),
-            ..bar.clone()
-        })
-        .collect();
     let untold = whole.iter().any(|bar| bar.parts.iter().any(|(name, ns)| *name == UNTOLD && *ns > 0));
-    let description: Vec<String> = whole.iter().map(described).collect();
-    let description = description.join("; ");
+    let described = |bars: &[Bar]| bars.iter().map(described).collect::<Vec<_>>().join("; ");
     let title = format!("Where the time of single messages of {} went", stream.name);
     let zoomed = format!("{title}, without the schedule");
     let quantity = if stream.echo { "round trip T8 − T1" } else { "one way T4 − T1" };
     html! {
         @if !found.is_empty() { section.card {
             (heading(level, html! { "Where the time went" @if group.scenario.streams.len() > 1 { small.note { " " (stream.name) } } }))
-            p.note { "The " (quantity) " of single messages in four parts that add up to it. On the right the same without the schedule: what hosts, stacks and wire added to the plan." }
+            p.note { "The " (quantity) " of single messages in four parts that add up to it. The second drawing has median and p99 without the schedule: what wire, hosts and stacks added to the plan." }
             ul.legend {
                 @for (name, words) in PARTS { li { (swatch(name)) (name) ": " (words) } }
                 @if untold { li { (swatch(UNTOLD)) "not told: a stamp or the event of a phase is missing" } }
             }
             div.pair {
-                figure { @for width in Width::BOTH { (split::draw(&title, &description, &whole, width)) } }
-                figure { @for width in Width::BOTH { (split::draw(&zoomed, &description, &beyond, width)) } }
+                figure { @for width in Width::BOTH { (split::draw(&title, &described(&whole), &whole, width)) } }
+                @if !beyond.is_empty() { figure { @for width in Width::BOTH { (split::draw(&zoomed, &described(&beyond), &beyond, width)) } } }
             }
             (distributions(&found))
             @for (run, split) in &found { (worst(run, split, group.runs.len() > 1)) }

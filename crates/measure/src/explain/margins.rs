@@ -124,8 +124,14 @@ fn advice(smallest: &[SmallestPhases], count: u64, publishes: bool) -> String {
         (Some(application), None) if !publishes => format!("application = {application}"),
         _ => "no phases within the cycle".to_owned(),
     };
-    let with = |phases: &SmallestPhases| if phases.with == "max" { "the largest values" } else { "99.9 %" };
-    let parts: Vec<String> =
-        smallest.iter().map(|entry| format!("{} would hold with {}", phases(entry), with(entry))).collect();
+    let with = |phases: &SmallestPhases| if phases.with == "max" { "the largest values" } else { "those of 99.9 %" };
+    let mut parts: Vec<String> = Vec::new();
+    for entry in smallest {
+        let begin = format!("{} would hold with ", phases(entry));
+        match parts.iter_mut().find(|part| part.starts_with(&begin)) {
+            Some(same) => *same += &format!(" and with {}", with(entry)),
+            None => parts.push(begin + with(entry)),
+        }
+    }
     format!("{}, as seen in {}", parts.join("; "), words::number(count, "cycle"))
 }
