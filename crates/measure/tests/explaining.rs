@@ -4,6 +4,7 @@ mod common;
 
 use common::{CYCLE, Exchange, scenario};
 use downbeat_measure::{EventKind, Kind, Machine, Observations, Parts, Phase, RunFile, Side, summarise};
+use proptest::prelude::*;
 use scenario::{Fraction, Scenario};
 use units::{Nanos, Tai};
 
@@ -297,6 +298,43 @@ fn what_is_not_known_is_absent() {
     let mut trace = usual();
     trace.exchange.events.retain(|event| !matches!(event.kind, EventKind::Phase { .. }));
     assert_eq!(trace.parts(&scenario), Parts { whole, wire: None, ..Parts::default() });
+}
+
+proptest! {
+    #[test]
+    fn parts_never_exceed_the_whole(
+        gaps in proptest::collection::vec(0..400_000_i64, 8),
+        absent in proptest::collection::vec(0..8_usize, 0..2),
+        late in proptest::collection::vec(0..500_000_i64, 64),
+        missing in proptest::collection::vec(0..64_usize, 0..4),
+        skips in proptest::collection::vec((0..12_i64, 1..4_u32), 0..3),
+        (launch, has_launch, echo) in (0..800_000_i64, any::<bool>(), any::<bool>()),
+    ) {
+        let mut scenario = scenario(0);
+        (scenario.streams[0].launch, scenario.streams[0].echo) = (has_launch, echo);
+        let mut trace = Trace::default();
+        trace.phases(0..12, |_, cycle, phase| late[(cycle as usize * 4 + phase as usize) % late.len()]);
+        let mut number = 0;
+        trace.exchange.events.retain(|_| {
+            number += 1;
+            !missing.contains(&number)
+        });
+        skips.iter().for_each(|&(cycle, cycles)| trace.skip(Side::Reader, cycle, cycles));
+        let mut at = 0;
+        let mut t: Vec<_> = gaps.iter().map(|gap| { at += gap; Some(at) }).collect();
+        absent.iter().for_each(|&index| t[index] = None);
+        // What nobody handed over or decoded leaves no row.
+        (t[0], t[3]) = (Some(gaps[0]), Some(gaps[..4].iter().sum()));
+        trace.message(1, has_launch.then_some(launch), t.try_into().unwrap());
+        let Parts { whole, schedule, wire, host, stack } = trace.parts(&scenario);
+        let all = [schedule, wire, host, stack];
+        prop_assert!(all.iter().flatten().all(|&part| part >= 0), "{all:?}");
+        match (whole, all.iter().copied().sum::<Option<i64>>()) {
+            (Some(whole), Some(sum)) => prop_assert_eq!(sum, whole),
+            (Some(whole), None) => prop_assert!(stack.is_none() && all.iter().flatten().sum::<i64>() <= whole),
+            (None, _) => prop_assert_eq!(all, [None; 4]),
+        }
+    }
 }
 
 /// Readings at the writer, by cycle, and phases that are punctual but for `late`.
