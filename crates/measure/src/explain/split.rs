@@ -55,8 +55,9 @@ fn of_message(message: &Message, echo: bool, ends: &[Option<End<'_>>]) -> Parts 
     let last = if echo { 7 } else { 3 };
     let whole = t[last].zip(t[0]).and_then(|(end, begin)| i64::try_from(end - begin).ok());
     let none = Parts { whole, ..Parts::default() };
-    let known: Vec<i128> = t.iter().flatten().copied().collect();
-    let (Some(whole_span), [Some(writer), Some(reader)], true) = (whole, ends, known.is_sorted()) else { return none };
+    let (Some(whole_span), [Some(writer), Some(reader)], true) = (whole, ends, t.iter().flatten().is_sorted()) else {
+        return none;
+    };
     let launch = (message.launch != NONE).then_some(i128::from(message.launch));
     let span = |from: usize, to: usize| Some(t[to]? - t[from]?);
     let wire = if echo { sum([span(1, 2), span(5, 6)]) } else { span(1, 2) };

@@ -17,19 +17,30 @@ pub(crate) fn split(echo: bool, rows: &[FrameRow], parts: &[Parts]) -> Option<Sp
     // By length, then by counter: equal inputs give equal messages.
     let length = |&(row, parts): &(&FrameRow, &Parts)| (parts.whole, std::cmp::Reverse(row.counter));
     let mut told: Vec<_> = all.iter().copied().filter(|(_, parts)| parts.stack.is_some()).collect();
-    told.sort_unstable_by_key(length);
-    let at = |per_10_000: u128| told.get(rank(told.len(), per_10_000) - 1).map(|&(row, parts)| message(row, parts));
+    let mut at = |per_10_000: u128| {
+        let index = rank(told.len(), per_10_000) - 1;
+        (index < told.len()).then(|| {
+            let (_, &mut (row, parts), _) = told.select_nth_unstable_by_key(index, length);
+            message(row, parts)
+        })
+    };
+    let (median, p99) = (at(5_000), at(9_900));
     let mut worst = all.clone();
-    worst.sort_unstable_by_key(|entry| std::cmp::Reverse(length(entry)));
+    let longest = |entry: &(&FrameRow, &Parts)| std::cmp::Reverse(length(entry));
+    if worst.len() > WORST {
+        worst.select_nth_unstable_by_key(WORST, longest);
+        worst.truncate(WORST);
+    }
+    worst.sort_unstable_by_key(longest);
     Some(Split {
         of: if echo { "round_trip.stack" } else { "one_way_stack" }.to_owned(),
         schedule: over(|parts| parts.schedule),
         stack: over(|parts| parts.stack),
         wire: over(|parts| parts.wire),
         host: over(|parts| parts.host),
-        median: at(5_000),
-        p99: at(9_900),
-        worst: worst.iter().take(WORST).map(|&(row, parts)| message(row, parts)).collect(),
+        median,
+        p99,
+        worst: worst.iter().map(|&(row, parts)| message(row, parts)).collect(),
     })
 }
 
