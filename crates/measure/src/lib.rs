@@ -2,7 +2,8 @@
 //!
 //! Both ends of a stream report [`Event`]s, in a run and in the simulator alike. A [`Collector`] takes them in any
 //! order, gives live figures, and joins them into one [`FrameRow`] a message with its fate, and [`incidents`](Incident)
-//! with their causes. [`summarise`] makes the form of `run.json` out of it, [`write_run`] and [`read_run`] keep it.
+//! with their causes. [`Parts`] say what the time of each message consists of, [`Margins`] what the
+//! phases left of theirs. [`summarise`] makes the form of `run.json` out of it, [`write_run`] and [`read_run`] keep it.
 //!
 //! ```
 //! use downbeat_measure::{Collector, Event, EventKind, Kind, Machine, Side, summarise};
