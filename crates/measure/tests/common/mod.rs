@@ -2,6 +2,8 @@
 //! reading it back.
 #![allow(dead_code)] // every test file uses its part
 
+pub(crate) mod trace;
+
 use downbeat_measure::{Collector, Event, EventKind, Kind, Machine, Observations, Phase, RunFile, Side, summarise};
 use scenario::{LineSpec, Scenario, line};
 use units::{Nanos, Tai};
