@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use rt::ring::{Consumer, Ring};
 use scenario::{HostId, Scenario};
 use serde_json::json;
-use station::{Finished, Ready, RoleSpec, WorkerSpec, cells};
+use station::{Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
 use units::Tai;
 
 use crate::error::LabError;
@@ -47,6 +47,7 @@ struct Host {
     rings: Vec<Ring>,
     consumers: Vec<Consumer>,
     granted: Vec<String>,
+    reached: Vec<Reached>,
     ended: Option<ExitStatus>,
     reported: bool,
     finished: Option<Finished>,
@@ -156,11 +157,12 @@ impl Hosts {
 
     /// Writes what the processes said at their end into the machine's description and the notes.
     pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) {
-        let mut granted = serde_json::Map::new();
+        let (mut granted, mut link) = (serde_json::Map::new(), serde_json::Map::new());
         let (mut allocations, mut drops, mut overflowed, mut complete) = (0, 0, 0, true);
         for host in &mut self.hosts {
             host.take_last_line();
             granted.insert(host.name.clone(), json!(host.granted));
+            link.insert(host.name.clone(), json!(host.reached));
             let refused = host.granted.iter().filter(|line| !line.ends_with("granted"));
             notes.extend(refused.map(|line| format!("{}: {line}", host.name)));
             overflowed += host.rings.iter().map(Ring::overflowed).sum::<u64>();
@@ -174,6 +176,7 @@ impl Hosts {
             }
         }
         machine.insert("granted".into(), granted.into());
+        machine.insert("ways".into(), link.into());
         if complete {
             machine.insert("allocations_in_cycles".into(), json!(allocations));
             machine.insert("receiver_drops".into(), json!(drops));
@@ -227,6 +230,7 @@ impl Host {
             duration_ns: (scenario.cycle * (options.duration / scenario.cycle)).0,
             stamps: options.stamps,
             realtime: options.realtime,
+            link: options.link,
         };
         let what = || format!("starting the process of host {name}");
         let mut child = Command::new(&options.program)
@@ -254,6 +258,7 @@ impl Host {
             rings,
             consumers,
             granted: Vec::new(),
+            reached: Vec::new(),
             ended: None,
             reported: false,
             finished: None,
@@ -273,8 +278,8 @@ impl Host {
         let fail = |message: String| LabError::Role { host: self.name.clone(), message };
         let line = self.lines.recv_timeout(READY_WITHIN).map_err(|_| fail("no word from it within 10 s".into()))?;
         match serde_json::from_str(&line) {
-            Ok(Ready::Ready { granted }) => {
-                self.granted = granted;
+            Ok(Ready::Ready { granted, reached }) => {
+                (self.granted, self.reached) = (granted, reached);
                 Ok(())
             }
             Ok(Ready::Failed { message }) => Err(fail(message)),

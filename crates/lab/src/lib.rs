@@ -37,3 +37,4 @@ pub use error::LabError;
 pub use journal::{Restored, restore};
 pub use rights::Rights;
 pub use run::{Pause, RunOptions, RunOutcome, check, run, utc_seconds};
+pub use station::Link;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use measure::{Collector, Event, FrameRow, Incident, Kind, Live, Machine, RunFile, kinds};
 use scenario::{HostId, HostKind, PortId, Queue, Scenario, TrafficKind};
 use serde_json::json;
+use station::Link;
 use units::{Nanos, Tai};
 
 use crate::error::LabError;
@@ -36,6 +37,8 @@ pub struct RunOptions {
     pub stamps: bool,
     /// Whether to ask for SCHED_FIFO, processors and locked memory.
     pub realtime: bool,
+    /// By which way frames come and go.
+    pub link: Link,
     /// By which right the run makes its network.
     pub rights: Rights,
     /// Hosts to stop for a while, to see what a run makes of it.
@@ -132,6 +135,9 @@ fn measured(
     progress: &mut dyn FnMut(&Live, Nanos),
 ) -> Result<Measured, LabError> {
     topology.create(scenario)?;
+    if options.link == Link::Xdp {
+        topology.keep_tags_in_frames(scenario)?;
+    }
     let mut machine = machine::describe(scenario, options, topology);
     let mut hosts = Hosts::start(scenario, options, topology, journal)?;
     let dropped_before = machine::backlog_drops();

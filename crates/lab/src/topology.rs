@@ -180,6 +180,31 @@ impl Topology {
         Ok(())
     }
 
+    /// Has the ports of bridges put tags into the frames that they send, where AF_XDP looks for them: else a veth passes
+    /// them on beside the frame.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn keep_tags_in_frames(&self, scenario: &Scenario) -> Result<(), LabError> {
+        for (index, port) in scenario.ports.iter().enumerate() {
+            let Some(name) = self.interface(PortId(index)) else { continue };
+            if scenario.host(port.host).kind == HostKind::Station {
+                continue;
+            }
+            let (namespace, name) = (self.namespace_path(port.host), name.to_string());
+            let what = format!("switching VLAN offload of {} off", scenario.port_name(PortId(index)));
+            // A thread of its own: it stays in the namespace for the rest of its life.
+            let done = std::thread::spawn(move || {
+                rt::process::enter_network_namespace(&namespace)?;
+                link::interface::set_vlan_offload(&name, false).map_err(std::io::Error::other)
+            });
+            done.join()
+                .unwrap_or_else(|_| Err(std::io::Error::other("its thread panicked")))
+                .map_err(LabError::io(what))?;
+        }
+        Ok(())
+    }
+
     /// The queue discipline that each interface has, as the kernel tells it: `namespace/interface: kind`.
     pub(crate) fn found_queues(&self) -> Vec<String> {
         let mut found = Vec::new();

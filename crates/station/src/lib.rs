@@ -13,12 +13,15 @@ mod launch;
 mod outlet;
 mod role;
 mod sends;
+mod sockets;
 mod spec;
+mod ways;
 mod worker;
 
 pub use beat::{Beat, End, Times};
 pub use executive::{Executive, Span};
-pub use inlet::Inlet;
-pub use outlet::Outlet;
+pub use inlet::{Inlet, Source};
+pub use outlet::{Outlet, Target};
 pub use role::role_process;
 pub use spec::{EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
+pub use ways::{Link, Reached};

@@ -3,27 +3,41 @@
 use std::sync::Arc;
 
 use link::Sender;
+use link::xdp::XdpSender;
 
 use crate::sends::{Publication, Sends};
+
+/// What carries frames away.
+#[derive(Debug)]
+pub enum Target {
+    /// A packet socket.
+    Socket(Sender),
+    /// One end of an AF_XDP port.
+    Xdp(Box<XdpSender>),
+}
 
 /// A sending socket, shared by ends of one interface and priority.
 #[derive(Debug)]
 pub struct Outlet {
-    sender: Sender,
+    target: Target,
     sends: Arc<Sends>,
     /// Calls of `send` so far.
     sent: u32,
 }
 
 impl Outlet {
-    /// An outlet that sends through `sender`.
-    pub fn new(sender: Sender) -> Self {
-        Self { sender, sends: Arc::new(Sends::new()), sent: 0 }
+    /// An outlet that sends through `target`.
+    pub fn new(target: Target) -> Self {
+        Self { target, sends: Arc::new(Sends::new()), sent: 0 }
     }
 
-    /// The socket.
-    pub(crate) fn sender(&self) -> &Sender {
-        &self.sender
+    /// The packet socket, whose stamps another thread can fetch; none for AF_XDP: in copy mode it tells only when the
+    /// kernel gave the frame back, which is later than the departure.
+    pub(crate) fn sender(&self) -> Option<&Sender> {
+        match &self.target {
+            Target::Socket(sender) => Some(sender),
+            Target::Xdp(_) => None,
+        }
     }
 
     /// Which publication each send was.
@@ -39,6 +53,10 @@ impl Outlet {
     pub(crate) fn send(&mut self, publication: Publication, frame: &[u8]) -> Result<(), i32> {
         self.sends.note(self.sent, publication);
         self.sent = self.sent.wrapping_add(1);
-        self.sender.send(frame).map_err(|error| error.errno())
+        match &mut self.target {
+            Target::Socket(sender) => sender.send(frame),
+            Target::Xdp(sender) => sender.send(frame),
+        }
+        .map_err(|error| error.errno())
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 
 use serde::Serialize;
 
+use crate::sockets::Sockets;
 use crate::spec::{Finished, Ready, RoleSpec};
 use crate::worker::Worker;
 
@@ -44,8 +45,13 @@ fn role(spec: &RoleSpec) -> Result<Finished, String> {
     rt::process::enter_network_namespace(&spec.namespace)
         .map_err(|error| format!("entering {}: {error}", spec.namespace.display()))?;
     let scenario = scenario::read(&spec.scenario, "scenario.toml").map_err(|errors| errors.render())?;
-    let workers =
-        spec.workers.iter().map(|worker| Worker::open(spec, worker, &scenario)).collect::<Result<Vec<_>, _>>()?;
+    let mut sockets = Sockets::new(spec, &scenario, rt::clock::tai_minus_utc());
+    let workers = spec
+        .workers
+        .iter()
+        .map(|worker| Worker::open(spec, worker, &scenario, &mut sockets))
+        .collect::<Result<Vec<_>, _>>()?;
+    let reached = sockets.reached();
     let terminated = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
         .map_err(|error| format!("registering for SIGTERM: {error}"))?;
@@ -61,7 +67,7 @@ fn role(spec: &RoleSpec) -> Result<Finished, String> {
         drop(granted);
         let mut lines: Vec<String> = from_threads.iter().take(handles.len()).flatten().collect();
         lines.dedup();
-        say(&Ready::Ready { granted: lines });
+        say(&Ready::Ready { granted: lines, reached });
         let workers = handles
             .into_iter()
             .map(|handle| handle.join().map_err(|_| "a thread panicked".to_string()))

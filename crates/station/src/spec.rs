@@ -7,6 +7,8 @@ use scenario::{HostId, PortId, Scenario, Threads};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+use crate::ways::{Link, Reached};
+
 /// Shared cells of a thread's trace ring.
 pub mod cells {
     /// Start of cycle 0, nanoseconds TAI; 0 until the parent sets it.
@@ -32,6 +34,8 @@ pub struct RoleSpec {
     pub stamps: bool,
     /// Whether to ask for SCHED_FIFO, a processor, locked memory.
     pub realtime: bool,
+    /// By which way frames come and go.
+    pub link: Link,
 }
 
 /// One cyclic thread.
@@ -92,6 +96,8 @@ pub enum Ready {
     Ready {
         /// What the kernel granted, in words.
         granted: Vec<String>,
+        /// How each interface was reached.
+        reached: Vec<Reached>,
     },
     /// It cannot.
     Failed {

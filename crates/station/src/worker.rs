@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use measure::{Event, EventKind, Side};
 use pubsub::Endpoint;
 use rt::ring::{Producer, Ring};
@@ -14,12 +13,9 @@ use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
 use crate::executive::{Executive, Span};
-use crate::inlet::Inlet;
 use crate::outlet::Outlet;
+use crate::sockets::Sockets;
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
-
-/// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A cyclic thread before it starts.
 pub(crate) struct Worker {
@@ -38,42 +34,32 @@ impl Worker {
     ///
     /// # Errors
     /// What could not be opened, in words.
-    pub(crate) fn open(spec: &RoleSpec, worker: &WorkerSpec, scenario: &Scenario) -> Result<Self, String> {
-        let tai_minus_utc = rt::clock::tai_minus_utc();
+    pub(crate) fn open(
+        spec: &RoleSpec,
+        worker: &WorkerSpec,
+        scenario: &Scenario,
+        sockets: &mut Sockets<'_>,
+    ) -> Result<Self, String> {
         let names = worker.outlets(scenario);
-        for end in &worker.ends {
-            // Until the kernel has put its queue in place, frames sent on a fresh interface vanish without a word.
-            let running = link::interface::wait_until_running(&end.interface, Nanos::from_millis(3_000));
-            if !running.map_err(|error| error.to_string())? {
-                return Err(format!("interface {} found no partner within 3 s", end.interface));
-            }
-        }
-        let open = |&(interface, priority): &(&str, u8)| {
-            Sender::open(interface, SenderOptions { priority, stamps: spec.stamps }).map(Outlet::new)
-        };
-        let outlets = names.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        let outlets =
+            names.iter().map(|(interface, priority)| sockets.outlet(interface, *priority)).collect::<Result<_, _>>()?;
         let mut beats = Vec::new();
         for (times, ends) in rhythms(scenario, HostId(spec.host), &worker.ends) {
-            let mut inlets = Vec::new();
             let mut opened = Vec::new();
+            let mut reading: Vec<(&str, Vec<(usize, &EndSpec)>)> = Vec::new();
             for (index, end) in ends.into_iter().enumerate() {
-                let stream = &scenario.streams[end.stream];
-                let outlet = (end.interface.as_str(), stream.pcp);
+                let outlet = (end.interface.as_str(), scenario.streams[end.stream].pcp);
                 let outlet = end.sends(scenario).then(|| names.iter().position(|name| *name == outlet)).flatten();
                 opened.push(open_end(scenario, end, outlet)?);
                 if end.receives(scenario) {
-                    let options = ReceiverOptions {
-                        // What the writer sends the reader gets, and the other way round.
-                        destination: Some(stream.destinations[usize::from(end.writer)]),
-                        tai_minus_utc,
-                        stamps: if spec.stamps { Stamps::Software } else { Stamps::Off },
-                        buffer_bytes: RECEIVE_BUFFER_BYTES,
-                        ..ReceiverOptions::default()
-                    };
-                    let receiver = Receiver::open(&end.interface, options).map_err(|error| error.to_string())?;
-                    inlets.push(Inlet::new(receiver, index));
+                    match reading.iter_mut().find(|(interface, _)| *interface == end.interface) {
+                        Some((_, ends)) => ends.push((index, end)),
+                        None => reading.push((&end.interface, vec![(index, end)])),
+                    }
                 }
             }
+            let inlets =
+                reading.iter().map(|(interface, ends)| sockets.inlet(interface, ends)).collect::<Result<_, _>>()?;
             let mut beat = Beat::new(times, opened, inlets);
             beat.backlog = scenario.backlog;
             beats.push(beat);
@@ -83,6 +69,7 @@ impl Worker {
         let trace = ring.producer().map_err(|error| error.to_string())?;
         let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
         let stamps = worker.stamps.iter().map(produce).collect::<Result<_, _>>()?;
+        let tai_minus_utc = rt::clock::tai_minus_utc();
         Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc })
     }
 
@@ -132,7 +119,9 @@ impl Worker {
             self.beats.iter().flat_map(|beat| &beat.ends).map(|end| (end.stream, end.side)).collect();
         let mut fetchers = Vec::new();
         for (outlet, mut ring) in self.outlets.iter().zip(std::mem::take(&mut self.stamps)) {
-            let Ok(mut reader) = outlet.sender().stamps(self.tai_minus_utc) else { continue };
+            let Some(Ok(mut reader)) = outlet.sender().map(|sender| sender.stamps(self.tai_minus_utc)) else {
+                continue;
+            };
             let (fetching, sends, names) = (Arc::clone(fetching), Arc::clone(outlet.sends()), Arc::clone(&names));
             fetchers.push(thread::spawn(move || {
                 while fetching.load(Ordering::Relaxed) {
@@ -150,7 +139,7 @@ impl Worker {
 }
 
 /// The ends of a thread by their rhythm, in the order of the scenario.
-fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]) -> Vec<(Times, Vec<&'a EndSpec>)> {
+pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]) -> Vec<(Times, Vec<&'a EndSpec>)> {
     let phases = scenario.host(host).phases;
     let mut found: Vec<(Times, Vec<&EndSpec>)> = Vec::new();
     let mut known: HashMap<Times, usize> = HashMap::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{Pause, Rights, RunOptions};
+use lab::{Link, Pause, Rights, RunOptions};
 use measure::Live;
 use scenario::Scenario;
 use units::Nanos;
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// No kernel timestamps: T2, T3, T6 and T7 stay empty
     #[arg(long)]
     no_stamps: bool,
+    /// How frames come and go: auto, packet (sockets), ring (shared with the kernel) or xdp (past its stack)
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    link: Link,
     /// Do not ask for SCHED_FIFO, processors of one's own and locked memory
     #[arg(long)]
     no_realtime: bool,
@@ -64,6 +67,7 @@ impl Arguments {
         }
         let options = RunOptions {
             duration,
+            link: self.link,
             rights,
             folder: folder.clone(),
             stamps: !self.no_stamps,

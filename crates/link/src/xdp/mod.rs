@@ -44,7 +44,7 @@ mod socket;
 mod stamp;
 
 pub use options::{SendStamps, XdpCopy, XdpHow, XdpMode, XdpOptions};
-pub use port::XdpPort;
+pub use port::{XdpPort, offers_zero_copy};
 pub use programme::Filtered;
 pub use receive::XdpReceiver;
 pub use send::XdpSender;

@@ -200,3 +200,11 @@ fn bind(socket: &Socket, options: &XdpOptions, place: Place) -> Result<(), LinkE
         }
     }
 }
+
+/// Whether the driver of an interface says that it can give zero copy (kernels before 6.3 do not ask it: no).
+///
+/// # Errors
+/// There is no interface of this name.
+pub fn offers_zero_copy(interface: &str) -> Result<bool, LinkError> {
+    Ok(netlink::features(interface::index(interface)?).is_ok_and(|features| features.zero_copy))
+}

@@ -1,0 +1,176 @@
+//! Opening what the ends of a host send and receive through.
+
+use std::collections::HashMap;
+
+use link::xdp::{XdpOptions, XdpPort, XdpReceiver, XdpSender};
+use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
+use pubsub::{DispatchKey, Dispatcher};
+use scenario::{HostId, Scenario};
+use units::Nanos;
+
+use crate::inlet::{Inlet, Source};
+use crate::outlet::{Outlet, Target};
+use crate::spec::{EndSpec, RoleSpec};
+use crate::ways::{Choice, Link, Reached, choose};
+
+/// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// Frames that AF_XDP has room for, for the same reason.
+const XDP_FRAMES: u32 = 1024;
+
+/// How long an interface may take to find its partner.
+const RUNNING_WITHIN: Nanos = Nanos::from_millis(3_000);
+
+/// The sockets of a host while they are being opened.
+pub(crate) struct Sockets<'a> {
+    spec: &'a RoleSpec,
+    scenario: &'a Scenario,
+    interfaces: HashMap<String, Interface>,
+    tai_minus_utc: Nanos,
+}
+
+/// What is known of one interface.
+struct Interface {
+    choice: Choice,
+    reached: Reached,
+    /// Both ends of its AF_XDP port, until their place in the thread asks for them.
+    sender: Option<Box<XdpSender>>,
+    receiver: Option<Box<XdpReceiver>>,
+}
+
+/// What frames a receiver is to get.
+struct Wanted {
+    destination: Option<[u8; 6]>,
+    publishers: Vec<u16>,
+    keys: Vec<DispatchKey>,
+}
+
+impl<'a> Sockets<'a> {
+    pub(crate) fn new(spec: &'a RoleSpec, scenario: &'a Scenario, tai_minus_utc: Nanos) -> Self {
+        Self { spec, scenario, interfaces: HashMap::new(), tai_minus_utc }
+    }
+
+    /// What carries the frames of one interface and priority.
+    pub(crate) fn outlet(&mut self, name: &str, priority: u8) -> Result<Outlet, String> {
+        let stamps = self.spec.stamps;
+        let interface = self.interface(name)?;
+        if interface.choice.xdp {
+            // Frames of all priorities leave through it in the order they come.
+            let sender = interface.sender.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
+            interface.reached.send = Some(sender.how().to_string());
+            return Ok(Outlet::new(Target::Xdp(sender)));
+        }
+        interface.reached.send = Some("packet socket".into());
+        let sender = Sender::open(name, SenderOptions { priority, stamps }).map_err(|error| error.to_string())?;
+        Ok(Outlet::new(Target::Socket(sender)))
+    }
+
+    /// Where the frames come in that these ends of a beat read; `ends` have their places in the beat.
+    pub(crate) fn inlet(&mut self, name: &str, ends: &[(usize, &EndSpec)]) -> Result<Inlet, String> {
+        let wanted = self.wanted(ends.iter().map(|(_, end)| *end));
+        let readers = Dispatcher::new(&wanted.keys).map_err(|error| format!("{name}: {error}"))?;
+        let places = ends.iter().map(|(place, _)| *place).collect();
+        let options = ReceiverOptions {
+            way: self.spec.link.receive_way(),
+            destination: wanted.destination,
+            publishers: &wanted.publishers,
+            tai_minus_utc: self.tai_minus_utc,
+            stamps: if self.spec.stamps { Stamps::Software } else { Stamps::Off },
+            buffer_bytes: RECEIVE_BUFFER_BYTES,
+            ..ReceiverOptions::default()
+        };
+        let interface = self.interface(name)?;
+        if interface.choice.xdp {
+            let receiver =
+                interface.receiver.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
+            interface.reached.receive = Some(receiver.how().to_string());
+            return Ok(Inlet::new(Source::Xdp(receiver), readers, places));
+        }
+        let receiver = Receiver::open(name, options).map_err(|error| error.to_string())?;
+        interface.reached.receive = Some(
+            match receiver.way() {
+                link::ReceiveWay::Ring => "packet ring",
+                _ => "packet socket",
+            }
+            .into(),
+        );
+        Ok(Inlet::new(Source::Socket(receiver), readers, places))
+    }
+
+    /// How each interface was reached.
+    pub(crate) fn reached(self) -> Vec<Reached> {
+        let mut reached: Vec<_> = self.interfaces.into_values().map(|interface| interface.reached).collect();
+        reached.sort_by(|a, b| a.interface.cmp(&b.interface));
+        reached
+    }
+
+    fn interface(&mut self, name: &str) -> Result<&mut Interface, String> {
+        if !self.interfaces.contains_key(name) {
+            let interface = self.look(name)?;
+            self.interfaces.insert(name.into(), interface);
+        }
+        self.interfaces.get_mut(name).ok_or_else(|| format!("{name} is not known"))
+    }
+
+    /// Waits for the interface, chooses its way and opens its AF_XDP port, if that is the way.
+    fn look(&self, name: &str) -> Result<Interface, String> {
+        wait_until_running(name)?;
+        let RoleSpec { link, workers, host, .. } = self.spec;
+        let mut choice = choose(*link, name, workers, self.scenario, HostId(*host))?;
+        let (mut sender, mut receiver) = (None, None);
+        if choice.xdp {
+            match self.port(name) {
+                Ok((sending, receiving)) => (sender, receiver) = (Some(sending), receiving),
+                Err(error) if *link == Link::Xdp => return Err(error),
+                Err(error) => choice = Choice { xdp: false, why: format!("AF_XDP was refused: {error}") },
+            }
+        }
+        let reached = Reached { interface: name.into(), receive: None, send: None, why: choice.why.clone() };
+        Ok(Interface { choice, reached, sender, receiver })
+    }
+
+    /// Opens an AF_XDP port; without readers its receiving end, and with it the programme, goes again.
+    fn port(&self, name: &str) -> Result<(Box<XdpSender>, Option<Box<XdpReceiver>>), String> {
+        let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
+        let reading: Vec<_> = ends.filter(|end| end.interface == name && end.receives(self.scenario)).collect();
+        let wanted = self.wanted(reading.iter().copied());
+        let options = XdpOptions {
+            destination: wanted.destination,
+            publishers: wanted.publishers,
+            receive_frames: XDP_FRAMES,
+            stamps: self.spec.stamps,
+            ..XdpOptions::default()
+        };
+        let (sender, receiver) = XdpPort::open(name, options).map_err(|error| error.to_string())?;
+        // Attaching restarts the port of many network cards.
+        wait_until_running(name)?;
+        Ok((Box::new(sender), (!reading.is_empty()).then(|| Box::new(receiver))))
+    }
+
+    fn wanted<'e>(&self, ends: impl Iterator<Item = &'e EndSpec>) -> Wanted {
+        let (mut destinations, mut publishers, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for end in ends {
+            let stream = &self.scenario.streams[end.stream];
+            // What the writer sends the reader gets, and the other way round.
+            destinations.push(stream.destinations[usize::from(end.writer)]);
+            publishers.push(self.scenario.host(stream.publisher(end.writer)).publisher_id);
+            let layout = stream.layout(self.scenario, end.writer);
+            let group = layout.group_header.and_then(|header| header.writer_group_id);
+            keys.push(DispatchKey { publisher_id: layout.publisher_id, writer_group_id: group });
+        }
+        publishers.sort_unstable();
+        publishers.dedup();
+        let first = destinations.first().copied();
+        Wanted { destination: first.filter(|first| destinations.iter().all(|other| other == first)), publishers, keys }
+    }
+}
+
+/// Until the kernel has put its queue in place, frames sent on a fresh interface vanish without a word.
+fn wait_until_running(name: &str) -> Result<(), String> {
+    match link::interface::wait_until_running(name, RUNNING_WITHIN) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("interface {name} found no partner within 3 s")),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,184 @@
+//! By which way frames go in and out of an interface.
+
+use std::fmt;
+use std::str::FromStr;
+
+use link::ReceiveWay;
+use scenario::{HostId, PortId, Queue, Scenario};
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{EndSpec, WorkerSpec};
+use crate::worker::rhythms;
+
+/// The way that is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// What serves best here: AF_XDP where it needs no copy and may have the interface alone, else a ring, else
+    /// plain sockets.
+    #[default]
+    Auto,
+    /// Packet sockets, one system call a frame.
+    Packet,
+    /// Packet sockets, received through a ring shared with the kernel.
+    Ring,
+    /// AF_XDP, past the stack and its queueing disciplines.
+    Xdp,
+}
+
+impl Link {
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Packet => "packet",
+            Self::Ring => "ring",
+            Self::Xdp => "xdp",
+        }
+    }
+
+    /// Which receiver of packet sockets this asks for.
+    pub(crate) const fn receive_way(self) -> ReceiveWay {
+        match self {
+            Self::Auto | Self::Xdp => ReceiveWay::Auto,
+            Self::Packet => ReceiveWay::Packet,
+            Self::Ring => ReceiveWay::Ring,
+        }
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Link {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Auto, Self::Packet, Self::Ring, Self::Xdp];
+        all.into_iter().find(|link| link.name() == text).ok_or_else(|| "expected auto, packet, ring or xdp".into())
+    }
+}
+
+/// How one interface was reached, for the result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// The interface.
+    pub interface: String,
+    /// How frames come in; none where nothing is read.
+    pub receive: Option<String>,
+    /// How frames go out; none where nothing is sent.
+    pub send: Option<String>,
+    /// Why it is this way, or which one was wanted first.
+    pub why: String,
+}
+
+/// How an interface will be reached, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) xdp: bool,
+    pub(crate) why: String,
+}
+
+/// What speaks for a way to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Facts {
+    /// How many threads, or groups of ends that read at instants of their own, use it: AF_XDP serves one.
+    users: usize,
+    /// Its port has a queueing discipline that the scenario names, which AF_XDP would pass by.
+    shaped: bool,
+    /// Its driver says that it can do without copies.
+    zero_copy: bool,
+}
+
+/// Chooses the way to an interface.
+///
+/// # Errors
+/// The one that was asked for cannot be.
+pub(crate) fn choose(
+    link: Link,
+    interface: &str,
+    workers: &[WorkerSpec],
+    scenario: &Scenario,
+    host: HostId,
+) -> Result<Choice, String> {
+    let facts = Facts {
+        users: users(interface, workers, scenario, host),
+        shaped: port(interface, workers, scenario).is_some_and(|port| scenario.port(port).queue != Queue::Fifo),
+        zero_copy: link::xdp::offers_zero_copy(interface).map_err(|error| error.to_string())?,
+    };
+    decide(link, interface, facts)
+}
+
+fn decide(link: Link, interface: &str, facts: Facts) -> Result<Choice, String> {
+    let packet = |why: &str| Ok(Choice { xdp: false, why: why.into() });
+    let xdp = |why: &str| Ok(Choice { xdp: true, why: why.into() });
+    match link {
+        Link::Packet | Link::Ring => packet("asked for"),
+        Link::Xdp if facts.users > 1 => Err(format!(
+            "AF_XDP gives {interface} to one thread that reads at one instant of a cycle, and the scenario wants {}; \
+             mend: set `threads = \"host\"` in [time] and give the streams one cycle, or take --link ring",
+            facts.users
+        )),
+        Link::Xdp => xdp("asked for"),
+        Link::Auto if !facts.zero_copy => packet("AF_XDP would copy each frame here, and a ring costs less"),
+        Link::Auto if facts.shaped => packet("AF_XDP would pass by the queueing discipline of the port"),
+        Link::Auto if facts.users > 1 => packet("AF_XDP serves one thread and cycle, and here are several"),
+        Link::Auto => xdp("its driver offers zero copy"),
+    }
+}
+
+/// How many threads use an interface, or groups of ends that read from it, whichever are more.
+fn users(interface: &str, workers: &[WorkerSpec], scenario: &Scenario, host: HostId) -> usize {
+    let threads = workers.iter().filter(|worker| worker.ends.iter().any(|end| end.interface == interface)).count();
+    let beats = workers.iter().flat_map(|worker| rhythms(scenario, host, &worker.ends));
+    let reads = |end: &&EndSpec| end.interface == interface && end.receives(scenario);
+    beats.filter(|(_, ends)| ends.iter().any(reads)).count().max(threads)
+}
+
+/// The output port that an interface is.
+fn port(interface: &str, workers: &[WorkerSpec], scenario: &Scenario) -> Option<PortId> {
+    let end = workers.iter().flat_map(|worker| &worker.ends).find(|end| end.interface == interface)?;
+    let EndSpec { stream, writer, .. } = *end;
+    let stream = &scenario.streams[stream];
+    let path = if writer { &stream.path } else { &stream.return_path };
+    path.first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VETH: Facts = Facts { users: 1, shaped: false, zero_copy: false };
+    const CARD: Facts = Facts { zero_copy: true, ..VETH };
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for link in [Link::Auto, Link::Packet, Link::Ring, Link::Xdp] {
+            assert_eq!(link.name().parse(), Ok(link));
+            assert_eq!(serde_json::to_string(&link).unwrap(), format!("\"{link}\""));
+        }
+        assert!("AF_XDP".parse::<Link>().is_err());
+    }
+
+    #[test]
+    fn xdp_is_taken_by_itself_only_where_it_gains_and_bypasses_nothing() {
+        let xdp = |facts| decide(Link::Auto, "eth0", facts).unwrap().xdp;
+        assert!(xdp(CARD));
+        assert!(!xdp(VETH));
+        assert!(!xdp(Facts { shaped: true, ..CARD }));
+        assert!(!xdp(Facts { users: 2, ..CARD }));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_had_or_refused() {
+        for facts in [VETH, CARD] {
+            assert!(!decide(Link::Ring, "eth0", facts).unwrap().xdp);
+            assert!(decide(Link::Xdp, "eth0", facts).unwrap().xdp);
+        }
+        let error = decide(Link::Xdp, "eth0", Facts { users: 3, ..CARD }).unwrap_err();
+        assert!(error.contains("eth0") && error.contains("wants 3"), "{error}");
+    }
+}
