@@ -2,7 +2,8 @@
 #![allow(dead_code, unreachable_pub)] // each test file uses a part of it
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -88,4 +89,33 @@ pub fn children(parent: u32) -> Vec<u32> {
 pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()), "signal {name} to {pid}");
+}
+
+/// Runs compete for the processors: one at a time, so that medians mean something.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Holds off other runs of this test program.
+pub fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a run.
+pub fn start(scenario: &Path, out: &Path, more: &[&str]) -> Child {
+    Command::new(DOWNBEAT)
+        .args(["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap()])
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A run that is under way: its processes play their hosts.
+pub fn started(scenario: &Path, out: &Path, name: &str) -> (Child, Vec<u32>) {
+    let child = start(scenario, out, &["--duration", "30s"]);
+    wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces(name).len() == 2);
+    std::thread::sleep(Duration::from_millis(1500));
+    let hosts = children(child.id());
+    (child, hosts)
 }

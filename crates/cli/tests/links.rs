@@ -1,0 +1,209 @@
+//! Runs by every way to the interfaces, and what becomes of runs whose interfaces or frames are not as they should be.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::{alone, can_run, children, downbeat, namespaces, run_json, signal, start, started, stderr, wait_for};
+
+#[test]
+fn every_way_carries_the_same_frames() {
+    if !can_run("every_way_carries_the_same_frames") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let ways = [
+        ("packet", "packet socket", "packet socket"),
+        ("ring", "packet ring", "packet socket"),
+        ("xdp", "AF_XDP", "AF_XDP"),
+    ];
+    for (link, receive, send) in ways {
+        for template in ["two-hosts", "bridged"] {
+            let name = format!("t-{link}-{}", &template[..3]);
+            let scenario = common::scenario(folder.path(), template, &name);
+            let out = folder.path().join(&name);
+            let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--link", link];
+            let output = downbeat(&[&arguments[..], &["--duration", "2s"]].concat());
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {}", stderr(&output));
+            let run = run_json(&out);
+            let stream = &run["streams"][0];
+            let frames = stream["frames"].as_u64().unwrap();
+            assert!((700..=2000).contains(&frames), "{name}: {frames} frames");
+            for path in ["stack", "counter"] {
+                let count = stream["round_trip"][path]["count"].as_u64().unwrap_or(0);
+                assert!(count > frames / 2, "{name}: {count} round trips {path} of {frames}");
+            }
+            assert_eq!(stream["round_trip"]["counter"]["p50"], 4, "{name}");
+            assert_eq!(stream["counters"]["inconsistent"], 0, "{name}");
+            // Behind a bridge too, which takes the tag out and puts it back.
+            assert_eq!(stream["counters"]["wrong_tag"], 0, "{name}");
+            // Only packet sockets tell the departure; all tell the arrival.
+            assert_eq!(stream["one_way"]["count"].as_u64().unwrap_or(0) > frames / 2, link != "xdp", "{name}");
+            assert!(stream["spacing"]["count"].as_u64().unwrap() > frames / 2, "{name}");
+            assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{name}: the cyclic path allocates");
+            assert_eq!(run["machine"]["link_wanted"], link);
+            for host in ["pub", "loop"] {
+                let reached = &run["machine"]["ways"][host][0];
+                assert!(reached["receive"].as_str().unwrap().starts_with(receive), "{name}: {reached}");
+                assert!(reached["send"].as_str().unwrap().starts_with(send), "{name}: {reached}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_serves_best_is_found_and_why_is_said() {
+    if !can_run("what_serves_best_is_found") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-auto");
+    let out = folder.path().join("out");
+    downbeat(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "500ms"]);
+    let reached = &run_json(&out)["machine"]["ways"]["loop"][0];
+    assert_eq!(reached["receive"], "packet ring", "{reached}");
+    assert!(reached["why"].as_str().unwrap().contains("copy"), "{reached}");
+}
+
+#[test]
+fn a_way_that_cannot_be_is_refused_and_nothing_stays() {
+    if !can_run("a_way_that_cannot_be_is_refused") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    // Two streams in threads of their own read from one interface, which AF_XDP does not share.
+    let text = common::scenario_text("two-hosts", "t-share");
+    let more =
+        "\n[[streams]]\nname = \"more\"\nwriter = \"pub\"\nreader = \"loop\"\nvariables = 4\nvid = 3000\npcp = 7\n";
+    let scenario = folder.path().join("t-share.toml");
+    std::fs::write(&scenario, text + more).unwrap();
+    let run = |link: &str| {
+        let out = folder.path().join(link);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--link", link];
+        downbeat(&[&arguments[..], &["--duration", "300ms"]].concat())
+    };
+    let output = run("xdp");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("AF_XDP") && text.contains("threads = \"host\"") && text.contains("--link ring"), "{text}");
+    assert!(namespaces("t-share").is_empty());
+    assert!(matches!(run("ring").status.code(), Some(0 | 1)));
+    let output = run("dpdk");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("expected auto, packet, ring or xdp"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_interface_down_and_up_again_and_one_removed_do_not_end_a_run() {
+    if !can_run("an_interface_down") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, commands) in [
+        ("t-down", &[&["link", "set", "eth0", "down"][..], &["link", "set", "eth0", "up"]][..]),
+        ("t-gone", &[&["link", "del", "eth0"]]),
+    ] {
+        let scenario = common::scenario(folder.path(), "two-hosts", name);
+        let out = folder.path().join(name);
+        let child = start(&scenario, &out, &["--duration", "4s"]);
+        wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces(name).len() == 2);
+        for command in commands {
+            std::thread::sleep(Duration::from_millis(1200));
+            let loopback = format!("db-{name}-loop");
+            assert!(Command::new("ip").args(["-n", &loopback]).args(*command).status().unwrap().success());
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "frames were lost: {}", stderr(&output));
+        let run = run_json(&out);
+        let incidents = run["incidents"].as_array().unwrap();
+        let named = |host: &str| {
+            let begins = |cause: &str| cause.starts_with(&format!("{host}: the interface of stream loop went down"));
+            incidents
+                .iter()
+                .any(|incident| incident["kind"] == "link-down" && begins(incident["cause"].as_str().unwrap()))
+        };
+        // With one end of a veth pair deleted, the other goes too; set down, the other only has no carrier.
+        assert!(named("loop") && (name == "t-down" || named("pub")), "{name}: {incidents:#?}");
+        let frames = run["streams"][0]["frames"].as_u64().unwrap();
+        assert!(frames > 1000, "{name}: the cycle went on: {frames} frames");
+        let back = run["streams"][0]["round_trip"]["wire"]["count"].as_u64().unwrap();
+        if name == "t-down" {
+            assert!(back > 1200, "frames come back after the interface has: {back} of {frames}");
+        }
+        assert!(namespaces(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn an_interface_of_an_end_that_only_reads_is_named_too() {
+    if !can_run("an_interface_of_an_end_that_only_reads") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-sink").replace("echo = true", "echo = false");
+    let text = text.replace("round_trip_wire = \"4ms\", ", "");
+    // Nearly always waiting in its socket, so that it is the wait that hears of it.
+    let text = text.replace("application = 0.3, publish = 0.6", "application = 0.97, publish = 0.98");
+    let text = text.replace("window = 0.2", "window = 0.96");
+    let scenario = folder.path().join("t-sink.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let child = start(&scenario, &out, &["--duration", "3s"]);
+    wait_for("the run's processes", || children(child.id()).len() == 2 && namespaces("t-sink").len() == 2);
+    std::thread::sleep(Duration::from_millis(1200));
+    let down = Command::new("ip").args(["-n", "db-t-sink-loop", "link", "set", "eth0", "down"]).status();
+    assert!(down.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "frames were lost: {}", stderr(&output));
+    let run = run_json(&out);
+    let incidents = run["incidents"].as_array().unwrap();
+    let named = incidents.iter().any(|incident| {
+        incident["kind"] == "link-down" && incident["cause"].as_str().unwrap().starts_with("loop: the interface")
+    });
+    assert!(named, "no word is sent there that could be refused: {incidents:#?}");
+}
+
+#[test]
+fn a_frame_with_another_tag_is_counted_and_not_taken() {
+    if !can_run("a_frame_with_another_tag") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = common::scenario(folder.path(), "two-hosts", "t-tag");
+    let out = folder.path().join("out");
+    let (child, _) = started(&file, &out, "t-tag");
+    let (scenario, _) = scenario::read_file(&file).unwrap();
+    let stream = &scenario.streams[0];
+    let mut header = stream.ethernet(&scenario, false);
+    let mut sent = 0;
+    // Five with another VID, seven with another PCP: all else is the stream's own.
+    for (count, vid, pcp) in [(5, stream.vid + 1, stream.pcp), (7, stream.vid, stream.pcp - 1)] {
+        header.vlan = Some(pubsub::VlanTag { pcp, dei: false, vid });
+        let template = pubsub::WriterTemplate::new(&stream.layout(&scenario, false), Some(&header)).unwrap();
+        let frame = template.frame().to_vec();
+        let send = move || {
+            rt::process::enter_network_namespace(Path::new("/run/netns/db-t-tag-pub")).unwrap();
+            let sender = link::Sender::open("eth0", link::SenderOptions { priority: 0, stamps: false }).unwrap();
+            (0..count).for_each(|_| sender.send(&frame).unwrap());
+        };
+        std::thread::spawn(send).join().unwrap();
+        sent += count;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    let run = run_json(&out);
+    let stream = &run["streams"][0];
+    assert_eq!(stream["counters"]["wrong_tag"], sent, "{}", stderr(&output));
+    assert_eq!(stream["counters"]["inconsistent"], 0, "what they held was not taken");
+    let named = run["incidents"].as_array().unwrap().iter().any(|incident| incident["kind"] == "wrong-tag");
+    assert!(named, "{:#?}", run["incidents"]);
+}
