@@ -6,8 +6,8 @@ use alloc::vec;
 use crate::application::{Application, Input, Step};
 use crate::image::ImageLayout;
 
-/// How far back a counter's cycle is remembered after a skipped cycle, in application phases.
-const HISTORY: usize = 1024;
+/// How many skips of cycles are remembered, for counters that are still under way.
+const STRETCHES: usize = 64;
 
 /// What an application does with its counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,53 +148,59 @@ impl Application for CounterApplication {
     }
 }
 
-/// In which cycle each counter was written: by arithmetic while no cycle has been skipped, then by a table.
+/// In which cycle each counter was written. Both count up together until a cycle is skipped, so all counters between two
+/// skips have one difference, and only the differences are kept.
 #[derive(Debug, Clone)]
 struct History {
-    /// Cycle of counter v at v mod [`HISTORY`].
-    cycles: Box<[i64]>,
-    /// The newest counter, 0 before the first.
-    newest: u64,
-    /// Cycle minus counter, as long as it is the same for all.
-    offset: Option<i64>,
+    /// The first counter, 0 for none, and cycle minus counter, of the newest stretch.
+    newest: Stretch,
+    /// The stretches before it, the latest at `older` - 1.
+    stretches: Box<[Stretch]>,
+    older: usize,
+}
+
+/// Counters without a skip between them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    first: u64,
+    offset: i64,
 }
 
 impl History {
     fn new() -> Self {
-        Self { cycles: vec![0; HISTORY].into_boxed_slice(), newest: 0, offset: None }
+        Self { newest: Stretch::default(), stretches: vec![Stretch::default(); STRETCHES].into_boxed_slice(), older: 0 }
     }
 
-    #[inline]
-    fn slot(counter: u64) -> usize {
-        (counter % HISTORY as u64) as usize
-    }
-
+    /// Counters are written in rising order.
     #[inline]
     fn write(&mut self, counter: u64, cycle: i64) {
-        if let Some(slot) = self.cycles.get_mut(Self::slot(counter)) {
-            *slot = cycle;
-        }
         let offset = cycle.wrapping_sub(counter as i64);
-        if self.newest == 0 || self.offset == Some(offset) {
-            self.offset = Some(offset);
-        } else {
-            self.offset = None;
+        if offset != self.newest.offset || self.newest.first == 0 {
+            self.begin(Stretch { first: counter, offset });
         }
-        self.newest = counter;
     }
 
-    /// Cycles from the one in which `counter` was written to `cycle`; `None` for a counter never written or forgotten.
+    #[cold]
+    fn begin(&mut self, stretch: Stretch) {
+        if let Some(place) = self.stretches.get_mut(self.older) {
+            *place = core::mem::replace(&mut self.newest, stretch);
+        }
+        self.older = (self.older + 1) % STRETCHES;
+    }
+
+    /// Cycles from the one in which `counter` was written to `cycle`; `None` for a counter of before the first, or
+    /// forgotten.
     #[inline]
     fn elapsed(&self, counter: u64, cycle: i64) -> Option<u64> {
-        let age = self.newest.checked_sub(counter)?;
-        if counter == 0 {
-            return None;
-        }
-        let written = match self.offset {
-            Some(offset) => offset.wrapping_add(counter as i64),
-            None if age < HISTORY as u64 => *self.cycles.get(Self::slot(counter))?,
-            None => return None,
-        };
-        u64::try_from(cycle.checked_sub(written)?).ok()
+        let stretch = if counter >= self.newest.first { self.newest } else { self.before(counter)? };
+        let written = stretch.offset.checked_add_unsigned(counter)?;
+        if stretch.first == 0 { None } else { u64::try_from(cycle.checked_sub(written)?).ok() }
+    }
+
+    #[cold]
+    fn before(&self, counter: u64) -> Option<Stretch> {
+        let latest_first = (1..=STRETCHES).map(|back| (self.older + STRETCHES - back) % STRETCHES);
+        let mut all = latest_first.filter_map(|index| self.stretches.get(index));
+        all.find(|stretch| stretch.first != 0 && stretch.first <= counter).copied()
     }
 }

@@ -288,12 +288,21 @@ fn without_a_skipped_cycle_no_counter_is_too_old() {
 }
 
 #[test]
-fn after_a_skipped_cycle_1024_counters_are_remembered() {
+fn counters_before_a_skipped_cycle_are_remembered() {
     // Counter 1 in cycle 0, then 2 in cycle 10, n in cycle n + 8; the phase of cycle 5000 writes 4992.
     let cycles = || (0..1).chain(10..5_000);
-    assert_eq!(round_trip(cycles(), 4_992 - 1_023), Some(5_000 - (4_992 - 1_023 + 8)));
-    assert_eq!(round_trip(cycles(), 4_992 - 1_024), None);
-    assert_eq!(round_trip(cycles(), 1), None);
+    for counter in [2, 4_992 - 1_024, 4_991, 4_992] {
+        assert_eq!(round_trip(cycles(), counter), Some(5_000 - (counter + 8)));
+    }
+    assert_eq!(round_trip(cycles(), 1), Some(5_000));
+}
+
+#[test]
+fn sixty_four_skips_are_remembered() {
+    // Every other cycle is skipped: counter n in cycle 2 n - 2, and 101 in the phase of cycle 5000.
+    let cycles = || (0..200).step_by(2);
+    assert_eq!(round_trip(cycles(), 101 - 64), Some(5_000 - (2 * (101 - 64) - 2)));
+    assert_eq!(round_trip(cycles(), 101 - 65), None);
 }
 
 #[test]
