@@ -182,7 +182,7 @@ fn a_frame_with_another_tag_is_counted_and_not_taken() {
     let (child, _) = started(&file, &out, "t-tag");
     let (scenario, _) = scenario::read_file(&file).unwrap();
     let stream = &scenario.streams[0];
-    let mut header = stream.ethernet(&scenario, false);
+    let mut header = stream.ethernet(&scenario, false).unwrap();
     let mut sent = 0;
     // Five with another VID, seven with another PCP: all else is the stream's own.
     for (count, vid, pcp) in [(5, stream.vid + 1, stream.pcp), (7, stream.vid, stream.pcp - 1)] {

@@ -247,6 +247,12 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
             mend: "add a [[streams]] table".into(),
         });
     }
+    if let Some(stream) = scenario.streams.iter().find(|stream| stream.udp.is_some()) {
+        return Err(LabError::Scenario {
+            what: format!("stream {} goes over UDP, which a run does not send yet", stream.name),
+            mend: "take `transport = \"ethernet\"`; `downbeat bound` and `downbeat simulate` know both".into(),
+        });
+    }
     for (index, port) in scenario.ports.iter().enumerate() {
         if !matches!(port.queue, Queue::Fifo | Queue::FqCodel) {
             return Err(LabError::Host {

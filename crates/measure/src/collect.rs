@@ -80,7 +80,7 @@ pub(crate) struct StreamLog {
     index: Index,
     /// Writer, reader.
     pub(crate) ends: [EndLog; 2],
-    tag: (u16, u8),
+    tag: Option<(u16, u8)>,
     echo: bool,
     published: u64,
     answered: u64,
@@ -246,7 +246,7 @@ impl Collector {
                 };
                 StreamLog {
                     ends: [end(stream.writer), end(stream.reader)],
-                    tag: (stream.vid, stream.pcp),
+                    tag: stream.tag(),
                     echo: stream.echo,
                     ..StreamLog::default()
                 }
@@ -410,7 +410,7 @@ impl StreamLog {
         let at = stamp.unwrap_or(decoded).0;
         // T3 and T4 at the reader, T7 and T8 at the writer.
         let first = if side == Side::Reader { 2 } else { 6 };
-        let wrong_tag = tag != Some(self.tag);
+        let wrong_tag = tag != self.tag;
         if wrong_tag {
             First::note(&mut self.ends[end].wrong_tag, at, tag);
         }

@@ -31,8 +31,8 @@ const NO_TIME: Tai = Tai(0);
 pub struct EndpointConfig {
     /// What it does.
     pub role: Role,
-    /// What it writes, and how: for a Source and an Echo.
-    pub write: Option<(NetworkMessageLayout, EthernetHeader)>,
+    /// What it writes, and what stands before it: for a Source and an Echo. Without a header frames are bare messages.
+    pub write: Option<(NetworkMessageLayout, Option<EthernetHeader>)>,
     /// What it reads: for an Echo and a Sink, and for a Source that has an echo.
     pub read: Option<NetworkMessageLayout>,
     /// How many counters a message carries: the last fields, all UInt64, of its first DataSetMessage.
@@ -128,7 +128,7 @@ impl Endpoint {
                 let _ = image.set(&mut values, 0, field, Value::Boolean(true));
             }
             (output, output_at) = (values, counter_at);
-            publisher = Some(Publisher::with_image(layout, Some(ethernet), image)?);
+            publisher = Some(Publisher::with_image(layout, ethernet.as_ref(), image)?);
         }
         let (mut subscriber, mut input_at, mut counter_field) = (None, 0, 0);
         if let Some(layout) = read {

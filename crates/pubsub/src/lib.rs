@@ -26,7 +26,7 @@
 //!     vlan: Some(VlanTag { pcp: 3, dei: false, vid: 8 }),
 //! };
 //! let end = |role, write: &NetworkMessageLayout, read: &NetworkMessageLayout, source| {
-//!     let (write, read) = (Some((write.clone(), header(source))), Some(read.clone()));
+//!     let (write, read) = (Some((write.clone(), Some(header(source)))), Some(read.clone()));
 //!     Endpoint::new(EndpointConfig { role, write, read, variables: 3 })
 //! };
 //! let (mut source, mut echo) = (end(Role::Source, &there, &back, 1)?, end(Role::Echo, &back, &there, 2)?);

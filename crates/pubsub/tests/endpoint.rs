@@ -22,7 +22,12 @@ fn endpoint(
     write: Option<NetworkMessageLayout>,
     read: Option<NetworkMessageLayout>,
 ) -> Result<Endpoint, LayoutError> {
-    Endpoint::new(EndpointConfig { role, write: write.map(|layout| (layout, HEADER)), read, variables: VARIABLES })
+    Endpoint::new(EndpointConfig {
+        role,
+        write: write.map(|layout| (layout, Some(HEADER))),
+        read,
+        variables: VARIABLES,
+    })
 }
 
 fn source() -> Endpoint {

@@ -45,7 +45,7 @@ fn allocations(work: impl FnOnce()) -> u64 {
 fn endpoint(role: Role, write: &NetworkMessageLayout, read: &NetworkMessageLayout, variables: u16) -> Endpoint {
     let vlan = Some(VlanTag { pcp: 7, dei: false, vid: 3000 });
     let header = EthernetHeader { destination: [1, 0, 0x5E, 0x7F, 0, 1], source: [2, 0, 0, 0, 0, 1], vlan };
-    let (write, read) = (Some((write.clone(), header)), Some(read.clone()));
+    let (write, read) = (Some((write.clone(), Some(header))), Some(read.clone()));
     Endpoint::new(EndpointConfig { role, write, read, variables }).expect("an endpoint")
 }
 

@@ -29,13 +29,15 @@ impl Stream {
         }
     }
 
-    /// The Ethernet header of one direction; `answer` is that from reader to writer.
-    pub fn ethernet(&self, scenario: &Scenario, answer: bool) -> EthernetHeader {
-        EthernetHeader {
+    /// The Ethernet header of one direction; `answer` is that from reader to writer. None over UDP, where the kernel
+    /// makes it.
+    pub fn ethernet(&self, scenario: &Scenario, answer: bool) -> Option<EthernetHeader> {
+        let (vid, pcp) = self.tag()?;
+        Some(EthernetHeader {
             destination: self.destinations[usize::from(answer)],
             source: scenario.mac(self.publisher(answer)),
-            vlan: Some(VlanTag { pcp: self.pcp, dei: false, vid: self.vid }),
-        }
+            vlan: Some(VlanTag { pcp, dei: false, vid }),
+        })
     }
 
     /// The engine's configuration of one end: the writer's, or else the reader's.

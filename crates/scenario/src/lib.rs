@@ -47,6 +47,7 @@ mod streams;
 mod templates;
 mod time;
 mod traffic;
+mod transport;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_with_warnings};

@@ -94,6 +94,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
             vid: 3000,
             pcp,
             destinations: [[1, 0, 0x5E, 0x7F, high, low], [1, 0, 0x5E, 0x7F, answer_high, answer_low]],
+            udp: None,
             writer_group_id: 101 + index as u16,
             cycle: spec.cycle,
             start: Nanos::ZERO,

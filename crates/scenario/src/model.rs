@@ -4,6 +4,7 @@
 //! index points somewhere, every stream has a path, every payload fits its frame.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use units::{FrameSize, Nanos, Rate, Tai};
 
@@ -206,6 +207,9 @@ pub struct Stream {
     pub pcp: u8,
     /// Destination address of the frames from writer to reader, and of the answers.
     pub destinations: [[u8; 6]; 2],
+    /// The same for messages that travel over UDP instead of in Ethernet frames of their own (OPC 10000-14 §7.3.2).
+    /// Such frames have no tag; `pcp` is the priority they are queued under, and `vid` is 0.
+    pub udp: Option<[SocketAddr; 2]>,
     /// WriterGroupId of both directions.
     pub writer_group_id: u16,
     /// Its cycle; the phases of its hosts are shares of this.
@@ -269,6 +273,12 @@ impl FieldEncoding {
     }
 }
 
+// Headers without options.
+const IPV4_BYTES: u32 = 20;
+const IPV6_BYTES: u32 = 40;
+const UDP_BYTES: u32 = 8;
+const TCP_BYTES: u32 = 20;
+
 impl Stream {
     /// Bytes of UADP in one of its frames.
     pub fn payload_bytes(&self) -> u32 {
@@ -277,7 +287,16 @@ impl Stream {
 
     /// The size of one of its frames.
     pub fn frame(&self) -> FrameSize {
-        FrameSize::tagged(self.payload_bytes())
+        match self.udp {
+            None => FrameSize::tagged(self.payload_bytes()),
+            Some([SocketAddr::V4(_), _]) => FrameSize::untagged(self.payload_bytes() + UDP_BYTES + IPV4_BYTES),
+            Some([SocketAddr::V6(_), _]) => FrameSize::untagged(self.payload_bytes() + UDP_BYTES + IPV6_BYTES),
+        }
+    }
+
+    /// VID and PCP that its frames carry; none over UDP.
+    pub fn tag(&self) -> Option<(u16, u8)> {
+        self.udp.is_none().then_some((self.vid, self.pcp))
     }
 }
 
@@ -285,10 +304,10 @@ impl Traffic {
     /// The size of its largest frame: payload, transport and IP header, no tag.
     pub fn frame(&self) -> FrameSize {
         let transport = match self.kind {
-            TrafficKind::Udp => 8,
-            TrafficKind::Tcp => 20,
+            TrafficKind::Udp => UDP_BYTES,
+            TrafficKind::Tcp => TCP_BYTES,
         };
-        FrameSize::untagged(u32::from(self.payload_bytes) + transport + 20)
+        FrameSize::untagged(u32::from(self.payload_bytes) + transport + IPV4_BYTES)
     }
 }
 

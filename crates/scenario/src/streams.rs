@@ -12,13 +12,12 @@ use crate::model::{FieldEncoding, HostId, PortId, Stream};
 use crate::node::{At, Entry, Table};
 use crate::paths::{self, NoPath};
 use crate::time::{SHORTEST_CYCLE, Time};
+use crate::transport;
 
 /// Longest name of a scenario or stream.
 const NAME_CHARS: usize = 40;
 /// Most streams: their index is two bytes in trace events and part of their address.
 const MOST: usize = 1024;
-/// Address of the first stream, from open62541's TSN example; each stream takes two.
-const FIRST_DESTINATION: [u8; 6] = [0x01, 0x00, 0x5E, 0x7F, 0x00, 0x01];
 /// WriterGroupId of the first stream.
 const FIRST_WRITER_GROUP: u16 = 101;
 /// Highest VLAN identifier; 4095 is reserved (802.1Q Table 9-2).
@@ -95,6 +94,7 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
             "start",
             "offset",
             "launch",
+            "transport",
             "destination",
             "answer_destination",
             "writer_group",
@@ -122,16 +122,12 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
     let start = span("start", Nanos::ZERO, "0s");
     let offset = span("offset", time.offset, "150us");
     let launch = switch(table, "launch", true, sink);
-    let destination =
-        table.get("destination").map_or(Some(after(FIRST_DESTINATION, 2 * index)), |entry| destination(&entry, sink));
-    let answer = match table.get("answer_destination") {
-        Some(entry) => self::destination(&entry, sink),
-        None => destination.map(|there| after(there, 1)),
-    };
+    let destinations = transport::read(table, index, sink);
     let writer_group_id =
         table.get("writer_group").map_or(Some(FIRST_WRITER_GROUP + index), |entry| entry.integer(sink, 1..=u16::MAX));
     let (path, [writer, reader]) = ends?;
-    Some(Stream {
+    let destinations = destinations?;
+    let stream = Stream {
         name: name?,
         writer: writer.value,
         reader: reader.value,
@@ -140,7 +136,8 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
         encoding: encoding?,
         vid: vid?,
         pcp: pcp?,
-        destinations: [destination?, answer?],
+        destinations: destinations.ethernet,
+        udp: destinations.udp,
         writer_group_id: writer_group_id?,
         cycle: cycle?,
         start: start?,
@@ -148,7 +145,28 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
         launch: launch?,
         return_path: paths::back(&path),
         path,
-    })
+    };
+    fits(table, &stream, sink).then_some(stream)
+}
+
+/// Whether a message fits a datagram: it may not be fragmented.
+fn fits(table: &Table<'_>, stream: &Stream, sink: &mut Sink) -> bool {
+    let bytes = stream.frame().payload_bytes();
+    if bytes > MAX_PAYLOAD_BYTES {
+        let headers = bytes - stream.payload_bytes();
+        let none = stream.encoding.payload_bytes(0);
+        let most = (MAX_PAYLOAD_BYTES - headers - none) / (stream.encoding.payload_bytes(1) - none);
+        sink.error(
+            &table.span,
+            format!(
+                "{} bytes of UADP and {headers} of UDP and IP headers are above the MTU of {MAX_PAYLOAD_BYTES}",
+                stream.payload_bytes()
+            ),
+            format!("expected at most {most} variables over UDP"),
+            "several streams can carry the variables together; datagrams are not fragmented",
+        );
+    }
+    bytes <= MAX_PAYLOAD_BYTES
 }
 
 fn switch(table: &Table<'_>, key: &str, default: bool, sink: &mut Sink) -> Option<bool> {
@@ -328,44 +346,9 @@ fn check_cycle(entry: &Entry<'_>, cycle: Nanos, time: &Time, sink: &mut Sink) {
     }
 }
 
-/// Reads "01-00-5E-7F-00-01", with `-` or `:`.
-fn destination(entry: &Entry<'_>, sink: &mut Sink) -> Option<[u8; 6]> {
-    let text = entry.text(sink, "01-00-5E-7F-00-01")?;
-    let separator = if text.value.contains(':') { ':' } else { '-' };
-    let octets: Vec<Option<u8>> = text
-        .value
-        .split(separator)
-        .map(|octet| u8::from_str_radix(octet, 16).ok().filter(|_| octet.len() == 2 && !octet.starts_with('+')))
-        .collect();
-    let address = <[Option<u8>; 6]>::try_from(octets).ok().and_then(|octets| {
-        let mut address = [0; 6];
-        for (place, octet) in address.iter_mut().zip(octets) {
-            *place = octet?;
-        }
-        Some(address)
-    });
-    let address = address.filter(|address| *address != [0; 6]);
-    if address.is_none() {
-        sink.error(
-            &text.span,
-            format!("{}: \"{}\" is not an address of Ethernet", entry.name(), text.value),
-            "expected six pairs of hexadecimal digits, not all zero",
-            format!("write for example `{} = \"01-00-5E-7F-00-01\"`", entry.key),
-        );
-    }
-    address
-}
-
-/// The address `step` after `address`, the last three octets counting together.
-fn after(address: [u8; 6], step: u16) -> [u8; 6] {
-    let [a, b, c, d, e, f] = address;
-    let [_, d, e, f] = (u32::from_be_bytes([0, d, e, f]) + u32::from(step)).to_be_bytes();
-    [a, b, c, d, e, f]
-}
-
 fn check_unique(streams: &Streams, hosts: &Hosts, sink: &mut Sink) {
     let mut names: HashMap<&str, usize> = HashMap::new();
-    let mut addresses: HashMap<(u16, [u8; 6]), usize> = HashMap::new();
+    let mut addresses: HashMap<String, usize> = HashMap::new();
     let mut groups: HashMap<(HostId, u16), usize> = HashMap::new();
     for (index, stream) in streams.list.iter().enumerate() {
         let span = &streams.spans[index];
@@ -379,14 +362,18 @@ fn check_unique(streams: &Streams, hosts: &Hosts, sink: &mut Sink) {
             .and(streams.spans[first].clone(), "the first of them");
         }
         let directions = if stream.echo { 2 } else { 1 };
-        for (destination, publisher) in
-            stream.destinations.into_iter().zip([stream.writer, stream.reader]).take(directions)
-        {
-            if let Some(first) = addresses.insert((stream.vid, destination), index) {
-                let text = destination.map(|octet| format!("{octet:02X}")).join("-");
+        for (answer, publisher) in [false, true].into_iter().zip([stream.writer, stream.reader]).take(directions) {
+            let address = match stream.udp {
+                Some(destinations) => format!("destination {}", destinations[usize::from(answer)]),
+                None => {
+                    let octets = stream.destinations[usize::from(answer)].map(|octet| format!("{octet:02X}"));
+                    format!("vid {} and destination {}", stream.vid, octets.join("-"))
+                }
+            };
+            if let Some(first) = addresses.insert(address.clone(), index) {
                 sink.error(
                     span,
-                    format!("two directions of streams have vid {} and destination {text}", stream.vid),
+                    format!("two directions of streams have {address}"),
                     "expected a vid or a destination of its own",
                     "leave `destination` out: each stream then gets two addresses that nobody else has",
                 )

@@ -90,7 +90,7 @@ fn frames_follow_from_the_model() {
     let stream = &scenario.streams[0];
     for answer in [false, true] {
         let header = stream.ethernet(&scenario, answer);
-        let frame = pubsub::WriterTemplate::new(&stream.layout(&scenario, answer), Some(&header)).unwrap();
+        let frame = pubsub::WriterTemplate::new(&stream.layout(&scenario, answer), header.as_ref()).unwrap();
         assert_eq!(frame.frame().len() as u32, stream.frame().socket_bytes());
         assert_eq!(frame.frame()[..6], stream.destinations[usize::from(answer)]);
         assert_eq!(frame.frame()[6..12], [2, 0, 0, 0, 0, if answer { 2 } else { 0 }]);

@@ -34,7 +34,9 @@ pub(crate) struct StreamEnd {
     endpoint: Endpoint,
     stream: u16,
     side: Side,
-    tag: (u16, u8),
+    tag: Option<(u16, u8)>,
+    /// What stands before the message in its frames.
+    header_bytes: usize,
     /// Index of the flow it sends.
     flow: u32,
     base_time: Tai,
@@ -88,7 +90,8 @@ impl StreamEnd {
             endpoint,
             stream: index as u16,
             side,
-            tag: (stream.vid, stream.pcp),
+            tag: stream.tag(),
+            header_bytes: if stream.tag().is_some() { HEADER_BYTES } else { 0 },
             flow: (2 * index + direction) as u32,
             base_time: scenario.base_time,
             cycle_span: stream.cycle.to_picos(),
@@ -207,7 +210,7 @@ impl StreamEnd {
     }
 
     fn read(&mut self, stamp: Picos, now: Picos, id: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
-        let uadp = frames.get(id).bytes.get(HEADER_BYTES..).unwrap_or_default();
+        let uadp = frames.get(id).bytes.get(self.header_bytes..).unwrap_or_default();
         let (counter, superseded, inconsistent) = match self.endpoint.receive(uadp) {
             Reception::Message { counter, superseded } => (counter, superseded, false),
             Reception::Inconsistent { counter } => (counter, None, true),
@@ -226,7 +229,7 @@ impl StreamEnd {
             counter,
             stamp: Some(self.tai(stamp)),
             decoded: self.tai(now),
-            tag: Some(self.tag),
+            tag: self.tag,
             superseded,
             inconsistent,
         };

@@ -51,15 +51,15 @@ pub struct End {
     pub launch: Option<Nanos>,
     /// No launch before `t0 + start`.
     pub start: Nanos,
-    /// VID and PCP that frames of the stream carry.
-    pub tag: (u16, u8),
+    /// VID and PCP that frames of the stream carry; none over UDP.
+    pub tag: Option<(u16, u8)>,
     /// Publications so far: the handle of the next.
     pub(crate) handle: u32,
 }
 
 impl End {
     /// An end before its first cycle.
-    pub fn new(stream: u16, side: Side, tag: (u16, u8), endpoint: Endpoint) -> Self {
+    pub fn new(stream: u16, side: Side, tag: Option<(u16, u8)>, endpoint: Endpoint) -> Self {
         Self { stream, side, endpoint, outlet: None, launch: None, start: Nanos::ZERO, tag, handle: 0 }
     }
 

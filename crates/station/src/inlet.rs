@@ -115,7 +115,7 @@ impl Inlet {
 fn take(end: &mut End, received: &Received<'_>, cycle: i64, decoded: impl Fn() -> Tai, trace: &mut Producer) -> bool {
     let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
     // With another tag it is not of this stream, whatever it holds: counted, not taken.
-    let reception = if tag == Some(end.tag) {
+    let reception = if tag == end.tag {
         end.endpoint.receive(received.uadp)
     } else {
         end.endpoint.peek(received.uadp).map_or(FOREIGN, |counter| Reception::Message { counter, superseded: None })

@@ -170,7 +170,7 @@ fn open_end(scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result
     let endpoint = Endpoint::new(stream.endpoint(scenario, end.writer))
         .map_err(|error| format!("stream {}: {error}", stream.name))?;
     let side = if end.writer { Side::Writer } else { Side::Reader };
-    let mut opened = End::new(end.stream as u16, side, (stream.vid, stream.pcp), endpoint);
+    let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);
     opened.outlet = outlet;
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
     opened.start = stream.start;

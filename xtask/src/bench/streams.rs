@@ -29,7 +29,7 @@ pub(super) const HEADER: EthernetHeader = EthernetHeader {
 
 /// The end that writes.
 pub(super) fn source(fields: u16) -> Result<Endpoint, LayoutError> {
-    let write = Some((layout(fields), HEADER));
+    let write = Some((layout(fields), Some(HEADER)));
     Endpoint::new(EndpointConfig { role: Role::Source, write, read: None, variables: fields })
 }
 

@@ -98,6 +98,7 @@ impl Line {
             vid: 3000,
             pcp: 7,
             destinations: [[1, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 2]],
+            udp: None,
             writer_group_id: 100,
             cycle: self.scenario.cycle,
             start: Nanos(0),

@@ -40,14 +40,16 @@ impl Arguments {
             let frame = stream.frame();
             let ports: Vec<String> = stream.path.iter().map(|port| scenario.port_name(*port)).collect();
             println!(
-                "  stream {}: {} over {} links, {} B UADP, {} B on the line, VID {} PCP {}",
+                "  stream {}: {} over {} links, {} B UADP, {} B on the line, {}",
                 stream.name,
                 ports.join(", "),
                 stream.path.len(),
-                frame.payload_bytes(),
+                stream.payload_bytes(),
                 frame.physical_bytes(),
-                stream.vid,
-                stream.pcp
+                match stream.udp {
+                    Some([there, _]) => format!("UDP to {there}, priority {}", stream.pcp),
+                    None => format!("VID {} PCP {}", stream.vid, stream.pcp),
+                }
             );
         }
         println!("{} warnings, no errors", warnings.count(Severity::Warning));

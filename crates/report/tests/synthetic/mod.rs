@@ -117,6 +117,7 @@ pub(crate) fn scenario() -> Scenario {
             vid: 3000,
             pcp: 7,
             destinations: [[1, 0, 0x5e, 0, 0, 1], [1, 0, 0x5e, 0, 0, 2]],
+            udp: None,
             writer_group_id: 100,
             cycle: Nanos(250_000),
             start: Nanos(0),

@@ -79,6 +79,7 @@ pub(crate) fn stream_on<'a>(scenario: &'a mut Scenario, variables: u16, links: &
         vid: 8,
         pcp: 7,
         destinations: [[3, 0, 0, 0, number, 1], [3, 0, 0, 0, number, 2]],
+        udp: None,
         writer_group_id: u16::from(number) + 1,
         cycle: scenario.cycle,
         start: Nanos::ZERO,
