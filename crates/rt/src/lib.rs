@@ -1,24 +1,35 @@
-//! Clocks, threads, memory and the shared trace ring of one Linux host.
+//! Clocks, threads, memory and what is shared between processes, on one Linux host.
 //!
-//! What a cyclic station needs of the operating system, behind a safe surface: [`clock`] sleeps on an
-//! absolute TAI instant, [`thread`] asks for real-time scheduling and says plainly what was refused,
-//! [`ring`] carries trace records out of the cyclic thread without a system call, [`alloc`] proves that
-//! the cyclic path allocates nothing, [`process`] places a thread in a network namespace, and
-//! [`machine`] describes the host for the results.
+//! What a cyclic station needs of the operating system, behind a safe surface:
+//!
+//! | module | for |
+//! |---|---|
+//! | [`clock`] | TAI without surprises: a clock that detects steps, and sleeps on absolute instants |
+//! | [`wait`] | waiting for the instants of a cycle: asleep, spinning, or both with a margin that is learned |
+//! | [`thread`] | asking for real-time scheduling, and saying plainly what was refused |
+//! | [`ring`] | trace records out of the cyclic thread without a system call |
+//! | [`alloc`] | proof that the cyclic path allocates nothing |
+//! | [`process`] | placing and telling apart processes |
+//! | [`machine`] | what the host is, for the results |
+//! | [`testing`] | a clock from a script |
 //!
 //! ```
-//! use downbeat_rt::{clock, ring::Ring};
+//! use downbeat_rt::clock::{Clock, SystemClock};
+//! use downbeat_rt::ring::Ring;
+//! use downbeat_rt::wait::{Pacer, Wait};
 //! use units::Nanos;
 //!
 //! let ring = Ring::create("trace", 1024)?;
 //! let mut producer = ring.producer()?;
 //! let mut consumer = ring.consumer()?;
 //!
-//! let mut pacer = clock::Pacer::new(Nanos::from_micros(100));
-//! let start = clock::now();
+//! let period = Nanos::from_millis(1);
+//! let clock = SystemClock::new();
+//! let mut pacer = Pacer::new(Wait::Hybrid, period);
+//! let start = clock.now();
 //! for cycle in 1..=3 {
-//!     let due = start + Nanos::from_millis(1) * cycle;
-//!     let began = pacer.wait(due);
+//!     let due = start + period * cycle;
+//!     let began = pacer.wait(&clock, due);
 //!     assert!(producer.push(&[cycle as u64, (began - due).0 as u64, 0, 0, 0, 0, 0, 0]));
 //! }
 //! assert_eq!(consumer.pop().map(|record| record[0]), Some(1));
@@ -31,4 +42,6 @@ pub mod clock;
 pub mod machine;
 pub mod process;
 pub mod ring;
+pub mod testing;
 pub mod thread;
+pub mod wait;

@@ -1,8 +1,9 @@
 //! The counting allocator counts, and the paths of a cycle do not allocate.
 
 use downbeat_rt::alloc::{Counting, allocations_of_this_thread};
-use downbeat_rt::{clock, ring::Ring};
-use std::sync::atomic::AtomicBool;
+use downbeat_rt::clock::{Clock, SystemClock};
+use downbeat_rt::ring::Ring;
+use downbeat_rt::wait::{Pacer, Wait};
 use units::Nanos;
 
 #[global_allocator]
@@ -31,14 +32,15 @@ fn allocations_are_counted_per_thread() {
 fn a_cycle_allocates_nothing() {
     let ring = Ring::create("allocations", 8).unwrap();
     let (mut producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
-    let mut pacer = clock::Pacer::new(Nanos::from_micros(50));
-    let stop = AtomicBool::new(false);
+    let mut clock = SystemClock::new();
+    let period = Nanos::from_micros(200);
+    let mut pacers = [Wait::Sleep, Wait::Hybrid, Wait::Spin].map(|how| Pacer::new(how, period));
     let before = allocations_of_this_thread();
     for cycle in 0..20 {
-        let due = clock::now() + Nanos::from_micros(200);
-        assert!(clock::sleep_until(due - Nanos::from_micros(100), &stop));
-        let began = pacer.wait(due);
-        _ = producer.push(&[cycle, began.0 as u64, 0, 0, 0, 0, 0, 0]);
+        let pacer = &mut pacers[cycle as usize % 3];
+        let began = pacer.wait(&clock, clock.now() + period);
+        assert_eq!(clock.check_step(), None);
+        _ = producer.push(&[cycle as u64, began.0 as u64, 0, 0, 0, 0, 0, 0]);
         if cycle % 3 == 0 {
             _ = consumer.pop();
         }

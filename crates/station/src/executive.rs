@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use measure::{Event, EventKind, LAUNCH_SKIPPED, Phase, Side};
-use rt::clock::{self, Pacer};
+use rt::clock;
 use rt::ring::Producer;
 use units::{Nanos, Tai};
 
@@ -153,7 +153,10 @@ impl<'a> Executive<'a> {
                 break;
             }
         }
-        Pacer::new(margin).wait(due);
+        clock::sleep_through(due - margin);
+        while clock::now() < due {
+            std::hint::spin_loop();
+        }
     }
 
     /// Reads what arrives until `end`, and once more after it: what came in the last moments belongs to the window.
