@@ -30,6 +30,7 @@ ifeq ($(REQUIRE),)
 	@echo "Not root: tests that need root are left out; 'sudo make test' runs them all." >&2
 endif
 	$(REQUIRE) $(RUST) cargo test --workspace
+	RUSTFLAGS="--cfg loom" $(RUST) cargo test -p downbeat-rt --release --test loom_image --target-dir target/loom
 
 check: ## form only: fmt, clippy, licences, docs, architecture
 	$(RUST) cargo xtask check

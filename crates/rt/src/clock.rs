@@ -245,7 +245,11 @@ mod tests {
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
             }
             let steps = (0..300_000).filter_map(|_| clock.check_step()).count();
             stop.store(true, std::sync::atomic::Ordering::Relaxed);

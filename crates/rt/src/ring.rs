@@ -10,15 +10,13 @@
 //! flag, counters. Their meaning is the caller's.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::fcntl::{FcntlArg, fcntl};
+
+use crate::memory::{SharedMemory, invalid};
 
 /// Words in a record.
 const WORDS: usize = 8;
@@ -48,36 +46,16 @@ const _: () = assert!(HEADER_BYTES == 4096);
 /// The mapped memory of one ring.
 #[derive(Debug)]
 struct Memory {
-    words: NonNull<AtomicU64>,
-    bytes: NonZeroUsize,
+    file: SharedMemory,
     capacity: usize,
-    fd: OwnedFd,
 }
 
-// SAFETY: the memory is reached through `AtomicU64` only and lives until the last owner drops it.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
 impl Memory {
-    fn map(fd: OwnedFd, capacity: usize) -> io::Result<Self> {
-        let bytes = HEADER_BYTES + capacity * size_of::<Record>();
-        let bytes = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // MAP_POPULATE: the cyclic thread must not meet a page fault.
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours. The callers have
-        // made sure that the file has `bytes` bytes and is sealed against shrinking.
-        let address = unsafe { mmap(None, bytes, protection, flags, &fd, 0)? };
-        Ok(Self { words: address.cast(), bytes, capacity, fd })
-    }
-
+    /// Every index here is a constant below AT_RECORDS, a cell below CELLS, or a record masked with the capacity the
+    /// file was made or checked for: in bounds.
     #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index < self.bytes.get() / size_of::<u64>());
-        // SAFETY: every index here is a constant below AT_RECORDS, a cell below CELLS, or a record masked with the
-        // capacity the mapping was made for: in bounds. The mapping is page-aligned and lives as long as `self`.
-        unsafe { self.words.add(index).as_ref() }
+        &self.file.words()[index]
     }
 
     #[inline]
@@ -98,14 +76,6 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, with its length; nothing borrows it any more. A failure would leave it
-        // mapped, which does no harm.
-        _ = unsafe { munmap(self.words.cast(), self.bytes.get()) };
-    }
-}
-
 /// A ring, as one process sees it. Clones share the memory.
 #[derive(Debug, Clone)]
 pub struct Ring(Arc<Memory>);
@@ -120,11 +90,8 @@ impl Ring {
         if !capacity_allowed(capacity) {
             return Err(invalid(format!("ring capacity {capacity}: a power of two from 2 to {MAX_CAPACITY} expected")));
         }
-        let fd = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
-        nix::unistd::ftruncate(&fd, (HEADER_BYTES + capacity * size_of::<Record>()) as i64)?;
-        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
-        fcntl(&fd, FcntlArg::F_ADD_SEALS(seals))?;
-        let memory = Memory::map(fd, capacity)?;
+        let file = SharedMemory::create(name, HEADER_BYTES + capacity * size_of::<Record>())?;
+        let memory = Memory { file, capacity };
         memory.word(AT_CAPACITY).store(capacity as u64, Ordering::Relaxed);
         memory.word(AT_MAGIC).store(MAGIC, Ordering::Release);
         Ok(Self(Arc::new(memory)))
@@ -135,19 +102,14 @@ impl Ring {
     /// # Errors
     /// The file is no such ring: not sealed, of another size, without the mark of this version.
     pub fn attach(fd: OwnedFd) -> io::Result<Self> {
-        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_retain);
-        if !seals.is_ok_and(|seals| seals.contains(SealFlag::F_SEAL_SHRINK)) {
-            return Err(invalid("not a ring: a memory file sealed against shrinking expected"));
-        }
-        let bytes = nix::sys::stat::fstat(&fd)?.st_size as usize;
-        let capacity = bytes.saturating_sub(HEADER_BYTES) / size_of::<Record>();
-        if !capacity_allowed(capacity) || bytes != HEADER_BYTES + capacity * size_of::<Record>() {
-            return Err(invalid(format!(
-                "not a ring: {bytes} bytes, expected {HEADER_BYTES} + {} · a power of two",
-                size_of::<Record>()
-            )));
-        }
-        let memory = Memory::map(fd, capacity)?;
+        let capacity_of = |bytes: usize| bytes.saturating_sub(HEADER_BYTES) / size_of::<Record>();
+        let file = SharedMemory::open(fd, "a ring", |bytes| {
+            let capacity = capacity_of(bytes);
+            let fits = capacity_allowed(capacity) && bytes == HEADER_BYTES + capacity * size_of::<Record>();
+            fits.then_some(()).ok_or_else(|| format!("{HEADER_BYTES} + {} · a power of two", size_of::<Record>()))
+        })?;
+        let capacity = capacity_of(file.bytes());
+        let memory = Memory { file, capacity };
         let found = (memory.word(AT_MAGIC).load(Ordering::Acquire), memory.word(AT_CAPACITY).load(Ordering::Relaxed));
         if found != (MAGIC, capacity as u64) {
             return Err(invalid("not a ring of this version: both ends must be the same program"));
@@ -225,16 +187,12 @@ impl Ring {
 /// To hand the ring to another process.
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+        self.0.file.as_fd()
     }
 }
 
 fn capacity_allowed(capacity: usize) -> bool {
     capacity.is_power_of_two() && (2..=MAX_CAPACITY).contains(&capacity)
-}
-
-fn invalid(text: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
 
 /// The writing end of a ring.

@@ -2,6 +2,7 @@
 
 use downbeat_rt::alloc::{Counting, allocations_of_this_thread};
 use downbeat_rt::clock::{Clock, SystemClock};
+use downbeat_rt::image::{Image, ImageSpec};
 use downbeat_rt::ring::Ring;
 use downbeat_rt::wait::{Pacer, Wait};
 use units::Nanos;
@@ -32,6 +33,10 @@ fn allocations_are_counted_per_thread() {
 fn a_cycle_allocates_nothing() {
     let ring = Ring::create("allocations", 8).unwrap();
     let (mut producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
+    let spec = ImageSpec::new().input("in", 9, 8).unwrap().output("out", 9, 8).unwrap();
+    let image = Image::create("allocations", &spec).unwrap();
+    let (mut inputs, mut received) = (image.input_writer().unwrap(), image.input_reader().unwrap());
+    let (mut outputs, mut answered) = (image.output_writer().unwrap(), image.output_reader().unwrap());
     let mut clock = SystemClock::new();
     let period = Nanos::from_micros(200);
     let mut pacers = [Wait::Sleep, Wait::Hybrid, Wait::Spin].map(|how| Pacer::new(how, period));
@@ -40,6 +45,10 @@ fn a_cycle_allocates_nothing() {
         let pacer = &mut pacers[cycle as usize % 3];
         let began = pacer.wait(&clock, clock.now() + period);
         assert_eq!(clock.check_step(), None);
+        inputs.write(cycle, began, |bytes| bytes.copy_from_slice(&cycle.to_le_bytes()));
+        let snapshot = received.read().unwrap();
+        outputs.write(snapshot.cycle, snapshot.at, |bytes| bytes.copy_from_slice(snapshot.bytes));
+        assert_eq!(answered.read().unwrap().bytes, cycle.to_le_bytes());
         _ = producer.push(&[cycle as u64, began.0 as u64, 0, 0, 0, 0, 0, 0]);
         if cycle % 3 == 0 {
             _ = consumer.pop();
