@@ -7,6 +7,7 @@
 //! | [`clock`] | TAI without surprises: a clock that detects steps, and sleeps on absolute instants |
 //! | [`wait`] | waiting for the instants of a cycle: asleep, spinning, or both with a margin that is learned |
 //! | [`thread`] | asking for real-time scheduling, and saying plainly what was refused |
+//! | [`ptp`] | the periodic event of a network interface's own clock |
 //! | [`image`] | the process image, shared with an application in another thread or process |
 //! | [`ring`] | trace records out of the cyclic thread without a system call |
 //! | [`alloc`] | proof that the cyclic path allocates nothing |
@@ -44,6 +45,7 @@ pub mod image;
 pub mod machine;
 mod memory;
 pub mod process;
+pub mod ptp;
 pub mod ring;
 pub mod testing;
 pub mod thread;
