@@ -5,6 +5,8 @@
 //! with their causes. [`Parts`] say what the time of each message consists of, [`Margins`] what the
 //! phases left of theirs. [`summarise`] makes the form of `run.json` out of it, [`write_run`] and [`read_run`] keep it.
 //!
+//! [`LatencyFile`] is the other form: a host's wake-up latencies, counted in a [`Histogram`].
+//!
 //! ```
 //! use downbeat_measure::{Collector, Event, EventKind, Kind, Machine, Side, summarise};
 //! use scenario::{LineSpec, line};
@@ -40,9 +42,11 @@ mod dist;
 mod explain;
 mod form;
 mod frames_file;
+mod histogram;
 mod incidents;
 mod index;
 mod join;
+mod latency;
 mod rows;
 mod store;
 mod summary;
@@ -56,6 +60,8 @@ pub use explain::{
     CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
 };
 pub use form::*;
+pub use histogram::{Bucket, Histogram};
+pub use latency::*;
 pub use rows::{FrameRow, flags};
 pub use store::{ResultsError, read_run, run_folder, write_run};
 pub use summary::{fingerprint, summarise};

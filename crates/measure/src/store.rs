@@ -159,7 +159,7 @@ fn write_file(dir: &Path, name: &str, write: impl FnOnce(&File) -> io::Result<()
     })
 }
 
-fn failed(path: &Path, doing: &'static str, source: io::Error) -> ResultsError {
+pub(crate) fn failed(path: &Path, doing: &'static str, source: io::Error) -> ResultsError {
     let path = path.to_owned();
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ResultsError::DiskFull { path },
