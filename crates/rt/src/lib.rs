@@ -13,6 +13,7 @@
 //! | [`alloc`] | proof that the cyclic path allocates nothing |
 //! | [`process`] | placing and telling apart processes |
 //! | [`machine`] | what the host is, for the results |
+//! | [`wakeup`] | how late the host wakes a thread |
 //! | [`testing`] | a clock from a script |
 //!
 //! ```
@@ -50,3 +51,4 @@ pub mod ring;
 pub mod testing;
 pub mod thread;
 pub mod wait;
+pub mod wakeup;
