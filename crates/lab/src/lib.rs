@@ -2,7 +2,7 @@
 //! between them, results in the form of every run.
 //!
 //! [`run()`] makes all of it and undoes it; [`restore`] undoes what a killed run left. A role process is the same program
-//! started again, answering in `station::role_process`.
+//! started again, answering in `station::role_process`. [`Load`] keeps the machine busy meanwhile, if asked to.
 //!
 //! ```no_run
 //! use downbeat_lab::{RunOptions, run};
@@ -14,6 +14,7 @@
 //!     realtime: true,
 //!     rights: downbeat_lab::Rights::take("runs/first".as_ref())?,
 //!     pauses: Vec::new(),
+//!     load: None,
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],
 //!     command: "downbeat run two-hosts.toml".into(),
@@ -27,6 +28,7 @@
 mod error;
 mod host;
 mod journal;
+mod load;
 mod machine;
 mod rights;
 mod run;
@@ -35,6 +37,8 @@ mod traffic;
 
 pub use error::LabError;
 pub use journal::{Restored, restore};
+pub use load::{Load, LoadOptions, Profile, load_process};
+pub use machine::host_machine;
 pub use rights::Rights;
-pub use run::{Pause, RunOptions, RunOutcome, check, run, utc_seconds};
+pub use run::{Pause, RunOptions, RunOutcome, check, interrupt_flag, run, utc_seconds};
 pub use station::Link;

@@ -9,8 +9,6 @@ use crate::topology::Topology;
 
 /// Describes machine, network and way of running.
 pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Topology) -> Machine {
-    let found = rt::machine::Machine::read();
-    let known = |value: &Option<String>| value.clone().map_or(Value::Null, Value::from);
     let launch = scenario.streams.iter().any(|stream| stream.launch);
     let pacing = if launch {
         "own pacing: the thread sleeps until 100 µs before the launch time, then spins to it, then sends \
@@ -18,6 +16,26 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Top
     } else {
         "none: frames are sent when the publish phase has built them"
     };
+    let entries = [
+        ("qdiscs", json!(topology.found_queues())),
+        ("link", json!("veth pairs between network namespaces of one kernel")),
+        ("link_wanted", json!(options.link)),
+        ("wire", json!("veth passes a frame on at once: its links have no rate, so no transmission time is measured")),
+        ("pacing", json!(pacing)),
+        ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
+        ("realtime", json!(options.realtime)),
+        ("rights", json!(options.rights.name())),
+        ("command", json!(options.command)),
+    ];
+    let mut machine = host_machine();
+    machine.extend(entries.map(|(key, value)| (key.to_string(), value)));
+    machine
+}
+
+/// Describes this host: the part of `machine` that a run and a latency test have in common.
+pub fn host_machine() -> Machine {
+    let found = rt::machine::Machine::read();
+    let known = |value: &Option<String>| value.clone().map_or(Value::Null, Value::from);
     let entries = [
         ("kernel", json!(format!("{} {}", found.kernel_release, found.kernel_version))),
         ("cpu", known(&found.cpu_model)),
@@ -30,15 +48,6 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Top
         ("memory_bytes", json!(found.memory_bytes)),
         ("isolated_cpus", known(&found.isolated_cpus)),
         ("tai_minus_utc_s", json!(rt::clock::tai_minus_utc().0 / 1_000_000_000)),
-        ("qdiscs", json!(topology.found_queues())),
-        ("link", json!("veth pairs between network namespaces of one kernel")),
-        ("link_wanted", json!(options.link)),
-        ("wire", json!("veth passes a frame on at once: its links have no rate, so no transmission time is measured")),
-        ("pacing", json!(pacing)),
-        ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
-        ("realtime", json!(options.realtime)),
-        ("rights", json!(options.rights.name())),
-        ("command", json!(options.command)),
     ];
     entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }

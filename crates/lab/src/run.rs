@@ -15,6 +15,7 @@ use units::{Nanos, Tai};
 use crate::error::LabError;
 use crate::host::Hosts;
 use crate::journal::{self, Journal, Restored};
+use crate::load::{Load, LoadOptions};
 use crate::machine;
 use crate::rights::Rights;
 use crate::topology::Topology;
@@ -43,6 +44,8 @@ pub struct RunOptions {
     pub rights: Rights,
     /// Hosts to stop for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
+    /// What keeps the machine busy meanwhile.
+    pub load: Option<LoadOptions>,
     /// The program that `station::role_process` answers in when started with [`Self::role_arguments`].
     pub program: PathBuf,
     /// Arguments that make it a role process.
@@ -139,6 +142,10 @@ fn measured(
         topology.keep_tags_in_frames(scenario)?;
     }
     let mut machine = machine::describe(scenario, options, topology);
+    let load = options.load.as_ref().map(|load| Load::start(load, interrupted)).transpose()?;
+    if let Some(pid) = load.as_ref().and_then(Load::pid) {
+        journal.started(pid)?;
+    }
     let mut hosts = Hosts::start(scenario, options, topology, journal)?;
     let dropped_before = machine::backlog_drops();
     let generators = Generators::start(scenario, topology, journal)?;
@@ -184,6 +191,9 @@ fn measured(
     }
     hosts.drain(|event: Event| collector.push(event));
     hosts.finish(&mut machine, &mut notes);
+    if let Some(load) = load {
+        machine.insert("load".into(), json!(load.finish()));
+    }
     let dropped = machine::backlog_drops().saturating_sub(dropped_before);
     machine.insert("backlog_drops".into(), json!(dropped));
     if dropped > 0 {
@@ -297,7 +307,10 @@ fn make_folder(options: &RunOptions) -> Result<(), LabError> {
 }
 
 /// A flag that Ctrl-C, SIGTERM and a lost terminal set.
-fn interrupt_flag() -> Result<Arc<AtomicBool>, LabError> {
+///
+/// # Errors
+/// The system does not take the handlers.
+pub fn interrupt_flag() -> Result<Arc<AtomicBool>, LabError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -236,7 +236,7 @@ pub(crate) fn remove_namespaces(names: &[String]) -> Result<(), LabError> {
 }
 
 /// Runs a batch of `ip` commands, inside a namespace if one is named.
-fn ip_batch(namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
+pub(crate) fn ip_batch(namespace: Option<&str>, batch: &str) -> Result<(), LabError> {
     if batch.is_empty() {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 //!
 //! Keys may be added, never renamed. What was not measured is left out; it is never 0.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
@@ -150,8 +151,8 @@ pub struct LoadReport {
     pub profile: String,
     /// How long it was watched, seconds.
     pub seconds: f64,
-    /// How busy each processor was, in percent of the time, the measurement included, from `/proc/stat`.
-    pub busy_percent: Vec<f64>,
+    /// How busy each processor was, by its number, in percent of the time, the measurement included, from `/proc/stat`.
+    pub busy_percent: BTreeMap<usize, f64>,
     /// What it did.
     pub work: Vec<LoadWork>,
     /// What differs from what the profile promises, in words.
@@ -248,7 +249,7 @@ mod tests {
             load: Some(LoadReport {
                 profile: "cpu".into(),
                 seconds: 1.5,
-                busy_percent: vec![99.5, 100.0],
+                busy_percent: BTreeMap::from([(0, 99.5), (2, 100.0)]),
                 work: vec![LoadWork { what: "bytes copied".into(), count: 3, per_second: 2.0 }],
                 notes: Vec::new(),
             }),
@@ -304,7 +305,8 @@ mod tests {
 
     #[test]
     fn the_suggested_delta_leaves_a_margin() {
-        for (latest, delta) in [(0, 20_000), (3_000, 30_000), (45_000, 70_000), (100_000, 150_000), (101_000, 160_000)] {
+        for (latest, delta) in [(0, 20_000), (3_000, 30_000), (45_000, 70_000), (100_000, 150_000), (101_000, 160_000)]
+        {
             assert_eq!(suggested_etf_delta(Nanos(latest)), Nanos(delta));
         }
         assert!(suggested_etf_delta(Nanos(i64::MAX)).0 > 0);

@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use measure::Histogram;
 use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 use units::{Nanos, QuantityError};
 
 /// How late after its instant each phase of an application begins. Sampled anew for every phase.
 ///
-/// Written `zero`, `const:5us`, `uniform:0us..20us` or `exp:5us,max=100us`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Written `zero`, `const:5us`, `uniform:0us..20us` or `exp:5us,max=100us`; a measured one comes out of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HostLatency {
     /// Every phase begins on time.
     #[default]
@@ -31,6 +33,58 @@ pub enum HostLatency {
         /// The most.
         max: Nanos,
     },
+    /// As it was measured on a host.
+    Measured(Measured),
+}
+
+/// A measured distribution: any value of a bucket of its histogram, equally likely within the bucket, none above the
+/// greatest that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    steps: Arc<[Step]>,
+    median: Nanos,
+    max: Nanos,
+}
+
+/// A bucket: what it can give, and how many values are in it and below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    least: i64,
+    greatest: i64,
+    up_to: u64,
+}
+
+impl Measured {
+    /// The distribution of a histogram; `None` when it is empty.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let dist = histogram.distribution()?;
+        let mut up_to = 0;
+        let steps = histogram.buckets().map(|bucket| {
+            up_to += bucket.count;
+            let greatest = (bucket.to.0 - 1).min(dist.max);
+            Step { least: bucket.from.0.max(dist.min).min(greatest), greatest, up_to }
+        });
+        Some(Self { steps: steps.collect(), median: Nanos(dist.p50), max: Nanos(dist.max.min(LONGEST.0)) })
+    }
+
+    fn count(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.up_to)
+    }
+
+    fn sample(&self, random: &mut ChaCha8Rng) -> Nanos {
+        let rank = below(random, self.count());
+        let place = self.steps.partition_point(|step| step.up_to <= rank);
+        // Both draws always happen, so that every phase takes the same from the generator.
+        let Some(step) = self.steps.get(place) else { return Nanos::ZERO };
+        let value = step.least + below(random, (step.greatest - step.least) as u64 + 1) as i64;
+        Nanos(value).min(self.max)
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "measured ({} wake-ups, median {}, largest {})", self.count(), self.median, self.max)
+    }
 }
 
 impl HostLatency {
@@ -39,6 +93,7 @@ impl HostLatency {
         match *self {
             Self::Zero => Nanos::ZERO,
             Self::Constant(span) => span,
+            Self::Measured(ref measured) => measured.sample(random),
             Self::Uniform { min, max } => Nanos(min.0 + below(random, (max - min).0 as u64 + 1) as i64),
             Self::Exponential { mean, max } => Nanos(exponential(random, mean.0 as u64).min(max.0 as u64) as i64),
         }
@@ -48,6 +103,7 @@ impl HostLatency {
     pub fn max(&self) -> Nanos {
         match *self {
             Self::Zero => Nanos::ZERO,
+            Self::Measured(ref measured) => measured.max,
             Self::Constant(max) | Self::Uniform { max, .. } | Self::Exponential { max, .. } => max,
         }
     }
@@ -55,7 +111,8 @@ impl HostLatency {
     /// `Err` says what is wrong with the values, which are public and may have been put together by hand.
     pub(crate) fn check(&self) -> Result<(), LatencyError> {
         let (least, greatest) = match *self {
-            Self::Zero => return Ok(()),
+            // Taken from a histogram, which holds no wrong values.
+            Self::Zero | Self::Measured(_) => return Ok(()),
             Self::Constant(span) => (span, span),
             Self::Uniform { min, max } => (min, max),
             Self::Exponential { mean, max } => (mean, max),
@@ -165,7 +222,7 @@ impl FromStr for HostLatency {
     }
 }
 
-/// Writes the form that is read.
+/// Writes the form that is read, or describes what was measured.
 impl fmt::Display for HostLatency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -173,6 +230,7 @@ impl fmt::Display for HostLatency {
             Self::Constant(span) => write!(f, "const:{span}"),
             Self::Uniform { min, max } => write!(f, "uniform:{min}..{max}"),
             Self::Exponential { mean, max } => write!(f, "exp:{mean},max={max}"),
+            Self::Measured(measured) => measured.fmt(f),
         }
     }
 }
@@ -219,5 +277,37 @@ mod tests {
         assert!((uniform - 15_000.0).abs() < 100.0, "{uniform}");
         let exponential = mean(HostLatency::Exponential { mean: Nanos(5_000), max: Nanos(1_000_000) });
         assert!((exponential - 5_000.0).abs() < 150.0, "{exponential}");
+    }
+
+    #[test]
+    fn a_measured_distribution_gives_what_was_measured() {
+        let mut histogram = Histogram::new();
+        (0..900).for_each(|ns| histogram.record(Nanos(3_000 + ns)));
+        (0..100).for_each(|_| histogram.record(Nanos(50_000)));
+        let latency = HostLatency::Measured(Measured::of(&histogram).unwrap());
+        assert_eq!(latency.max(), Nanos(50_000));
+        assert_eq!(latency.to_string(), "measured (1000 wake-ups, median 3.499us, largest 50us)");
+        let samples = |seed| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            (0..10_000).map(|_| latency.sample(&mut random).0).collect::<Vec<_>>()
+        };
+        let found = samples(1);
+        assert!(found.iter().all(|ns| (3_000..3_900).contains(ns) || *ns == 50_000));
+        let late = found.iter().filter(|ns| **ns == 50_000).count();
+        assert!((850..1_150).contains(&late), "{late} of 10 000 where 1000 are expected");
+        let below_half = found.iter().filter(|ns| **ns < 3_500).count();
+        assert!((4_700..5_300).contains(&below_half), "{below_half}");
+        assert_eq!((samples(1) == found, samples(2) == found), (true, false));
+        assert!(Measured::of(&Histogram::new()).is_none());
+    }
+
+    #[test]
+    fn a_latency_beyond_reason_is_cut() {
+        let mut histogram = Histogram::new();
+        histogram.record(Nanos(i64::MAX));
+        let latency = HostLatency::Measured(Measured::of(&histogram).unwrap());
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        assert!((0..10).all(|_| latency.sample(&mut random) <= LONGEST));
+        assert_eq!(latency.max(), LONGEST);
     }
 }

@@ -52,7 +52,7 @@ mod simulate;
 mod station;
 mod world;
 
-pub use latency::{HostLatency, LatencyError};
+pub use latency::{HostLatency, LatencyError, Measured};
 pub use outcome::{Delays, Drops, Network, Options, SimError, StreamDelays, TrafficCount};
 pub use port::QUEUE_FRAMES;
 pub use simulate::{Outcome, simulate, trace};

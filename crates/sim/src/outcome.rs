@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scenario::PortId;
+use scenario::{HostId, PortId};
 use units::Picos;
 
 use crate::latency::{HostLatency, LatencyError};
@@ -14,15 +14,30 @@ pub struct Options {
     pub cycles: u64,
     /// Seed of all that is random: host latency and the phase of traffic. One seed, one result, to the byte.
     pub seed: u64,
-    /// How late phases begin.
+    /// How late phases begin, on hosts that [`Self::hosts`] does not name.
     pub host_latency: HostLatency,
+    /// How late phases of single hosts begin; of several entries for one host the last counts.
+    pub hosts: Vec<(HostId, HostLatency)>,
     /// Keep every delay in [`Delays::all`], not only the least, the greatest and the sum.
     pub keep_delays: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cycles: 1000, seed: 0, host_latency: HostLatency::Zero, keep_delays: false }
+        Self { cycles: 1000, seed: 0, host_latency: HostLatency::Zero, hosts: Vec::new(), keep_delays: false }
+    }
+}
+
+impl Options {
+    /// How late phases of a host begin.
+    pub fn latency_of(&self, host: HostId) -> &HostLatency {
+        let own = self.hosts.iter().rev().find(|(named, _)| *named == host);
+        own.map_or(&self.host_latency, |(_, latency)| latency)
+    }
+
+    /// All latencies there are.
+    pub(crate) fn latencies(&self) -> impl Iterator<Item = &HostLatency> {
+        std::iter::once(&self.host_latency).chain(self.hosts.iter().map(|(_, latency)| latency))
     }
 }
 

@@ -45,7 +45,7 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
         ("clock", "virtual, one for all hosts, picoseconds".to_owned()),
         ("cycles", options.cycles.to_string()),
         ("seed", options.seed.to_string()),
-        ("host_latency", options.host_latency.to_string()),
+        ("host_latency", host_latency(scenario, options)),
         (
             "pacing",
             if launch {
@@ -62,4 +62,10 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
         ("traffic", traffic_model(&scenario.traffic).to_owned()),
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}
+
+/// Of all hosts, and behind it of those that have their own.
+fn host_latency(scenario: &Scenario, options: &Options) -> String {
+    let own = options.hosts.iter().map(|(host, latency)| format!("; {}: {latency}", scenario.host(*host).name));
+    std::iter::once(options.host_latency.to_string()).chain(own).collect()
 }

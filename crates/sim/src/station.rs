@@ -104,7 +104,7 @@ impl StreamEnd {
             backlog: scenario.backlog,
             socket: VecDeque::new(),
             sends: 0,
-            latency: options.host_latency,
+            latency: options.latency_of(host).clone(),
             random: random(options.seed, &["stream", &stream.name, name]),
         })
     }

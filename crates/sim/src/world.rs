@@ -9,6 +9,7 @@ use units::Picos;
 use crate::agenda::{Agenda, Happening};
 use crate::flow::{Flow, Receiver, Source};
 use crate::frames::{FrameId, Frames};
+use crate::latency::HostLatency;
 use crate::outcome::{Drops, Network, Options, SimError, StreamDelays, TrafficCount};
 use crate::port::{Next, OutputPort};
 use crate::station::{Hand, StreamEnd};
@@ -42,7 +43,7 @@ impl<'a> World<'a> {
         options: &Options,
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, SimError> {
-        options.host_latency.check()?;
+        options.latencies().try_for_each(HostLatency::check)?;
         let end = length(scenario, options)?;
         let (flows, sources) = flows(scenario, options.seed);
         let ports = ports(scenario, &flows)?;
@@ -255,7 +256,7 @@ fn length(scenario: &Scenario, options: &Options) -> Result<Picos, SimError> {
         .map(|stream| i128::from(stream.offset.0.max(0)) + 2 * i128::from(stream.cycle.0))
         .max()
         .unwrap_or(0)
-        + i128::from(options.host_latency.max().0);
+        + i128::from(options.latencies().map(|latency| latency.max().0).max().unwrap_or(0));
     let fits = (i128::from(i64::MAX) / 2 - longest * 1000).min(i128::from(i64::MAX - scenario.base_time.0) * 1000);
     let most = (fits / cycle.max(1)).max(0);
     if i128::from(options.cycles) > most {

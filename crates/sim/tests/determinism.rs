@@ -3,8 +3,8 @@
 mod common;
 
 use common::{cbs, line, mqprio, stream, udp};
-use downbeat_sim::{HostLatency, Options, QUEUE_FRAMES, simulate, trace};
-use measure::{Event, EventKind, Kind, Phase, summarise};
+use downbeat_sim::{HostLatency, Measured, Options, QUEUE_FRAMES, simulate, trace};
+use measure::{Event, EventKind, Histogram, Kind, Phase, summarise};
 use scenario::{Scenario, Shaper};
 use units::{Nanos, Rate};
 
@@ -22,7 +22,7 @@ fn scenario() -> Scenario {
 
 fn options(seed: u64) -> Options {
     let host_latency = HostLatency::Exponential { mean: Nanos(8_000), max: Nanos(200_000) };
-    Options { cycles: 500, seed, host_latency, keep_delays: true }
+    Options { cycles: 500, seed, host_latency, keep_delays: true, ..Options::default() }
 }
 
 #[test]
@@ -63,4 +63,33 @@ fn another_stream_does_not_change_when_the_first_wakes_up() {
     stream(&mut scenario, 20);
     udp(&mut scenario, Some(Rate::from_mbit(1)), 100);
     assert_eq!(before, wake_ups(&scenario));
+}
+
+#[test]
+fn a_measured_latency_is_repeated_by_its_seed_and_makes_frames_late() {
+    let scenario = scenario();
+    let measured = |us: i64| {
+        let mut histogram = Histogram::new();
+        (0..1_000).for_each(|step| histogram.record(Nanos(us * 1_000 + step * 7)));
+        HostLatency::Measured(Measured::of(&histogram).unwrap())
+    };
+    let lateness = |options: &Options, wanted: &str| {
+        let outcome = simulate(&scenario, options).unwrap();
+        let run = summarise(&scenario, &outcome.observations, Kind::Simulated, outcome.machine.clone());
+        let phases = run.hosts.iter().filter(|entry| entry.host == wanted && entry.phase != "launch");
+        (phases.map(|entry| entry.late.min).min().unwrap(), serde_json::to_string(&run).unwrap())
+    };
+    let names: Vec<&str> =
+        [scenario.streams[0].writer, scenario.streams[0].reader].map(|id| &*scenario.host(id).name).into();
+    let all = |us| Options { cycles: 300, seed: 3, host_latency: measured(us), ..Options::default() };
+    for name in &names {
+        let (quick, slow) = (lateness(&all(2), name), lateness(&all(30), name));
+        assert_eq!(lateness(&all(2), name), quick, "one seed, one result");
+        assert!((2_000..9_000).contains(&quick.0) && (30_000..37_000).contains(&slow.0), "{} {}", quick.0, slow.0);
+        assert!(quick.1.contains("measured (1000 wake-ups"), "the result names what it was computed with");
+    }
+    // One host alone is slow.
+    let mut one = all(2);
+    one.hosts.push((scenario.streams[0].reader, measured(30)));
+    assert!(lateness(&one, names[0]).0 < 9_000 && lateness(&one, names[1]).0 >= 30_000);
 }
