@@ -3,6 +3,7 @@
 pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod init;
+pub(crate) mod latency;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;

@@ -46,6 +46,8 @@ enum Command {
     Simulate(commands::simulate::Arguments),
     /// Run a scenario for real, in network namespaces of this machine (best as root)
     Run(commands::run::Arguments),
+    /// Measure how late threads of this host wake up
+    Latency(commands::latency::Arguments),
     /// Remove what a killed run left on this machine (needs root)
     Restore(commands::restore::Arguments),
     /// Make one HTML page of run folders
@@ -59,13 +61,16 @@ enum Command {
     /// One host of a run; started by `run`
     #[command(name = commands::run::ROLE, hide = true)]
     Role,
+    /// The load beside a run or a latency test; started by `run` and `latency`
+    #[command(name = commands::latency::LOAD, hide = true)]
+    Load,
 }
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // A reader that goes away (`downbeat bound … | head`) ends us quietly instead of by a panic; a run first undoes
-    // what it made.
-    if !matches!(command, Command::Run(_) | Command::Role) {
+    // what it made, and a load's parent hears of its end.
+    if !matches!(command, Command::Run(_) | Command::Role | Command::Latency(_) | Command::Load) {
         rt::process::die_on_broken_pipe();
     }
     let outcome = match command {
@@ -74,6 +79,7 @@ fn main() -> ExitCode {
         Command::Bound(arguments) => arguments.execute(),
         Command::Simulate(arguments) => arguments.execute(),
         Command::Run(arguments) => arguments.execute(),
+        Command::Latency(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),
         Command::Report(arguments) => arguments.execute(),
         Command::Completions { shell } => {
@@ -81,6 +87,7 @@ fn main() -> ExitCode {
             Ok(output::MET)
         }
         Command::Role => Ok(station::role_process()),
+        Command::Load => Ok(lab::load_process()),
     };
     ExitCode::from(outcome.unwrap_or_else(Failure::tell))
 }

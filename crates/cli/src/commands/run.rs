@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{Link, Pause, Rights, RunOptions};
+use lab::{Link, Pause, Profile, Rights, RunOptions};
 use measure::Live;
 use scenario::Scenario;
 use units::Nanos;
 
+use crate::commands::latency;
 use crate::output::{self, Failure, Outcome};
 
 /// Name of the hidden command that plays one host.
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
     /// Stop a host for a while: HOST@WHEN+HOWLONG; may be given several times
     #[arg(long, value_name = "HOST@AT+SPAN")]
     pause: Vec<String>,
+    /// Load beside the run: idle, cpu, memory, network, mixed
+    #[arg(long, value_name = "PROFILE")]
+    load: Option<Profile>,
     /// Print run.json to standard output
     #[arg(long)]
     json: bool,
@@ -73,6 +77,7 @@ impl Arguments {
             stamps: !self.no_stamps,
             realtime: !self.no_realtime,
             pauses: self.pause.iter().map(|text| pause(text, &scenario)).collect::<Result<_, _>>()?,
+            load: self.load.map(latency::load_options).transpose()?,
             program: std::env::current_exe()
                 .map_err(|error| Failure::machine(format!("finding this program's own file: {error}")))?,
             role_arguments: vec![ROLE.into()],

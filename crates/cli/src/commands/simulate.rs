@@ -1,17 +1,23 @@
 //! `downbeat simulate`: the scenario in virtual time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use measure::Kind;
-use sim::{HostLatency, Options, simulate};
+use scenario::{HostId, Scenario};
+use sim::{HostLatency, LatencyError, Measured, Options, simulate};
 use units::Nanos;
 
+use crate::commands::latency;
 use crate::output::{self, Failure, Outcome};
 
 /// Arguments of `simulate`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  downbeat simulate two-hosts.toml --duration 10s --out runs/simulated")]
+#[command(after_help = "\
+Examples:
+  downbeat simulate two-hosts.toml --duration 10s --out runs/simulated
+  downbeat simulate two-hosts.toml --host-latency measured                       # as `downbeat latency` stored it
+  downbeat simulate two-hosts.toml --host-latency a.json --host-latency loop=b.json")]
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
@@ -24,9 +30,10 @@ pub(crate) struct Arguments {
     /// Seed of everything random: one seed, one result, to the byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// How late hosts begin their phases: zero, const:5us, uniform:0us..20us, exp:5us,max=100us
-    #[arg(long, value_name = "DISTRIBUTION", default_value = "zero")]
-    host_latency: HostLatency,
+    /// How late hosts begin their phases: zero, const:5us, uniform:0us..20us, exp:5us,max=100us, a file of `downbeat
+    /// latency`, or `measured` for the one it stored last; HOST=… for one host. May be given several times
+    #[arg(long, value_name = "[HOST=]LATENCY")]
+    host_latency: Vec<String>,
     /// Folder for run.json, frames.parquet and scenario.toml; nothing is written without it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -39,14 +46,20 @@ impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         let scenario = output::read_scenario(&self.file)?;
         let cycles = self.cycles.unwrap_or((self.duration / scenario.cycle).unsigned_abs());
-        let options = Options { cycles, seed: self.seed, host_latency: self.host_latency, keep_delays: false };
+        let mut options = Options { cycles, seed: self.seed, ..Options::default() };
+        for text in &self.host_latency {
+            match host_latency(text, &scenario)? {
+                (None, latency) => options.host_latency = latency,
+                (Some(host), latency) => options.hosts.push((host, latency)),
+            }
+        }
         let mut outcome = simulate(&scenario, &options).map_err(|error| Failure::input(error.to_string()))?;
-        let command = format!(
-            "downbeat simulate {} --cycles {cycles} --seed {} --host-latency {}",
-            self.file.display(),
-            self.seed,
-            options.host_latency
-        );
+        let mut command = format!("downbeat simulate {} --cycles {cycles} --seed {}", self.file.display(), self.seed);
+        let given = self.host_latency.iter().map(String::as_str);
+        for latency in given.chain(self.host_latency.is_empty().then_some("zero")) {
+            command.push_str(" --host-latency ");
+            command.push_str(latency);
+        }
         outcome.machine.insert("command".into(), command.into());
         let run = measure::summarise(&scenario, &outcome.observations, Kind::Simulated, outcome.machine);
         if let Some(folder) = &self.out {
@@ -63,4 +76,49 @@ impl Arguments {
         }
         Ok(output::verdict_code(&run))
     }
+}
+
+/// Reads [HOST=]LATENCY.
+fn host_latency(text: &str, scenario: &Scenario) -> Result<(Option<HostId>, HostLatency), Failure> {
+    // A distribution may hold a = too, but never before a colon.
+    let Some((name, latency)) = text.split_once('=').filter(|(name, _)| !name.contains([':', '/', '.'])) else {
+        return Ok((None, one_latency(text)?));
+    };
+    let names = || scenario.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+    let host = scenario
+        .host_named(name)
+        .ok_or_else(|| Failure::input(format!("--host-latency {text}: no host {name}; there are {}", names())))?;
+    Ok((Some(host), one_latency(latency)?))
+}
+
+/// A distribution in words, or a measured one.
+fn one_latency(text: &str) -> Result<HostLatency, Failure> {
+    if text == "measured" {
+        let path = latency::stored()?;
+        eprintln!("note: host latency as measured: {}", path.display());
+        return read(&path);
+    }
+    match text.parse() {
+        Ok(latency) => Ok(latency),
+        Err(LatencyError::Form(_)) if is_file(text) => read(Path::new(text)),
+        Err(error) => Err(Failure::input(format!("--host-latency: {error}, or name a file of `downbeat latency`"))),
+    }
+}
+
+/// Whether it names a file rather than a mistyped distribution.
+fn is_file(text: &str) -> bool {
+    Path::new(text).exists() || (text.contains(['/', '.']) && !text.contains(':'))
+}
+
+fn read(path: &Path) -> Result<HostLatency, Failure> {
+    let wrong = |why: String| {
+        Failure::input(format!(
+            "--host-latency: {why}\n  mend: make one with `downbeat latency --out {}`",
+            path.display()
+        ))
+    };
+    let file = measure::read_latency(path).map_err(|error| wrong(error.to_string()))?;
+    let histogram = file.all.to_histogram().map_err(|why| wrong(format!("{}: {why}", path.display())))?;
+    let measured = Measured::of(&histogram).ok_or_else(|| wrong(format!("{}: it holds no wake-up", path.display())))?;
+    Ok(HostLatency::Measured(measured))
 }

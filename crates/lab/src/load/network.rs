@@ -1,6 +1,5 @@
 //! UDP at full speed between two network namespaces, and a namespace of one's own.
 
-use std::fs;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sched::{CloneFlags, unshare};
-use nix::unistd::{getegid, geteuid, gettid};
+use nix::unistd::gettid;
 
 use super::child::Work;
 use crate::topology::ip_batch;
@@ -32,16 +31,9 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) fn move_away() -> Result<(), String> {
     let found = Command::new("ip").arg("-V").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.map_err(|error| format!("the program ip (iproute2) cannot be run: {error}"))?;
-    let (uid, gid) = (geteuid(), getegid());
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
-        unshare(flags)
-            .map_err(|errno| format!("no network namespace, not even in a user namespace: {}", errno.desc()))?;
-        // Root inside is this user outside (user_namespaces(7)).
-        let written = fs::write("/proc/self/setgroups", "deny")
-            .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {uid} 1")))
-            .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {gid} 1")));
-        written.map_err(|error| format!("no identity in a user namespace: {error}"))?;
+        rt::process::enter_own_user_namespace()
+            .map_err(|error| format!("no network namespace, not even in a user namespace: {error}"))?;
     }
     // The kernel forgets it when rights change.
     rt::process::die_with_parent();
