@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Collector, Event, FrameRow, Incident, Kind, Live, Machine, RunFile, kinds};
+use measure::{Collector, Event, FrameRow, Incident, Kind, Live, LoadReport, Machine, RunFile, kinds};
 use scenario::{HostId, HostKind, PortId, Queue, Scenario, TrafficKind};
 use serde_json::json;
 use station::Link;
@@ -74,6 +74,8 @@ pub struct RunOutcome {
     pub rows: Vec<FrameRow>,
     /// Plain words for the user: what was not granted, what ended early.
     pub notes: Vec<String>,
+    /// What the load beside it reached, as in `machine.load` of `run.json`.
+    pub load: Option<LoadReport>,
 }
 
 /// Runs a scenario on this machine and writes the run folder.
@@ -118,7 +120,7 @@ pub fn run(
     let run = measure::summarise(scenario, &observations, Kind::Measured, measured.machine);
     measure::write_run(&options.folder, scenario, &run, &observations.rows)
         .map_err(|source| LabError::Results { folder: options.folder.clone(), source })?;
-    Ok(RunOutcome { run, rows: observations.rows, notes })
+    Ok(RunOutcome { run, rows: observations.rows, notes, load: measured.load })
 }
 
 /// What the running part hands to the summary.
@@ -127,6 +129,7 @@ struct Measured {
     machine: Machine,
     incidents: Vec<Incident>,
     notes: Vec<String>,
+    load: Option<LoadReport>,
 }
 
 fn measured(
@@ -191,8 +194,10 @@ fn measured(
     }
     hosts.drain(|event: Event| collector.push(event));
     hosts.finish(&mut machine, &mut notes);
-    if let Some(load) = load {
-        machine.insert("load".into(), json!(load.finish()));
+    let load = load.map(Load::finish);
+    if let Some(load) = &load {
+        machine.insert("load".into(), json!(load));
+        notes.extend(load.notes.iter().map(|note| format!("load: {note}")));
     }
     let dropped = machine::backlog_drops().saturating_sub(dropped_before);
     machine.insert("backlog_drops".into(), json!(dropped));
@@ -205,7 +210,7 @@ fn measured(
     if !scenario.traffic.is_empty() {
         machine.insert("traffic".into(), json!(generators.finish()));
     }
-    Ok(Measured { collector, machine, incidents, notes })
+    Ok(Measured { collector, machine, incidents, notes, load })
 }
 
 /// Hosts that are to be stopped and let go again.

@@ -17,6 +17,7 @@ use units::Nanos;
 use crate::output::{self, Failure, Outcome};
 use spans::{Cpus, clock, duration, microseconds, policy};
 pub(crate) use state::stored;
+pub(crate) use tell::load as tell_load;
 use threads::{Plan, Seen};
 
 /// Name of the hidden command that makes a load.
@@ -243,7 +244,7 @@ impl Arguments {
             } else if !self.quiet {
                 picture::draw(&result.all);
             }
-            tell::load(result);
+            result.load.iter().for_each(tell::load);
             tell::outliers(result);
             tell::delta(result);
         }
@@ -257,7 +258,7 @@ impl Arguments {
                 }
             }
             // Only what says how late a host wakes up is kept as this host's latency.
-            (None, false) if plan.wait != Wait::Spin => state::store(write),
+            (None, false) if plan.wait == Wait::Sleep => state::store(write),
             _ => {}
         }
         Ok(())

@@ -96,6 +96,7 @@ impl Arguments {
             output::json(&outcome.run)?;
         } else {
             output::tell_run(&outcome.run);
+            outcome.load.iter().for_each(latency::tell_load);
             println!("written to {}", folder.display());
         }
         Ok(output::verdict_code(&outcome.run))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use measure::Kind;
+use measure::{Kind, Method};
 use scenario::{HostId, Scenario};
 use sim::{HostLatency, LatencyError, Measured, Options, simulate};
 use units::Nanos;
@@ -118,6 +118,9 @@ fn read(path: &Path) -> Result<HostLatency, Failure> {
         ))
     };
     let file = measure::read_latency(path).map_err(|error| wrong(error.to_string()))?;
+    if file.method != Method::Sleep {
+        eprintln!("note: {}: a thread that spins is less late than one that sleeps, as hosts do", path.display());
+    }
     let histogram = file.all.to_histogram().map_err(|why| wrong(format!("{}: {why}", path.display())))?;
     let measured = Measured::of(&histogram).ok_or_else(|| wrong(format!("{}: it holds no wake-up", path.display())))?;
     Ok(HostLatency::Measured(measured))

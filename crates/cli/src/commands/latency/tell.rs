@@ -1,6 +1,6 @@
 //! The result in words and tables.
 
-use measure::{Dist, LatencyFigures, LatencyFile, Method};
+use measure::{Dist, LatencyFigures, LatencyFile, LoadReport, Method};
 use units::Nanos;
 
 /// What was refused, to standard error.
@@ -110,11 +110,10 @@ pub(super) fn columns(result: &LatencyFile, limit: usize) {
     println!("# Histogram Overflows: {}", joined(&beyond, 5));
 }
 
-/// What the load reached.
-pub(super) fn load(result: &LatencyFile) {
-    let Some(load) = &result.load else { return };
+/// What a load reached.
+pub(crate) fn load(load: &LoadReport) {
     let busy: Vec<String> = load.busy_percent.iter().map(|(cpu, busy)| format!("cpu {cpu} {busy:.1} %")).collect();
-    println!("load {}: busy over {:.1} s, the test included: {}", load.profile, load.seconds, busy.join(", "));
+    println!("load {}: busy over {:.1} s, the measurement included: {}", load.profile, load.seconds, busy.join(", "));
     for work in &load.work {
         println!("  {}: {} ({:.0} a second)", work.what, work.count, work.per_second);
     }
@@ -144,7 +143,7 @@ pub(super) fn outliers(result: &LatencyFile) {
 pub(super) fn delta(result: &LatencyFile) {
     if let (Some(delta), Some(dist)) = (result.suggested_etf_delta_ns, &result.all.distribution) {
         println!(
-            "suggested delta for ETF: {} µs (largest wake-up latency seen {:.1} µs; half as much again, at least 20 µs \
+            "suggested delta for ETF: {} µs (largest wake-up latency seen {:.1} µs;\n  half as much again, at least 20 µs \
              more, rounded up to 10 µs)",
             delta / 1_000,
             Nanos(dist.max).as_micros_f64()
