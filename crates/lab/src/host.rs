@@ -231,6 +231,7 @@ impl Host {
             stamps: options.stamps,
             realtime: options.realtime,
             link: options.link,
+            wait: options.wait,
         };
         let what = || format!("starting the process of host {name}");
         let mut child = Command::new(&options.program)

@@ -1,6 +1,7 @@
 //! The fingerprint of this machine, as it goes into a result.
 
 use measure::Machine;
+use rt::wait::Wait;
 use scenario::Scenario;
 use serde_json::{Value, json};
 
@@ -10,11 +11,20 @@ use crate::topology::Topology;
 /// Describes machine, network and way of running.
 pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Topology) -> Machine {
     let launch = scenario.streams.iter().any(|stream| stream.launch);
-    let pacing = if launch {
-        "own pacing: the thread sleeps until 100 µs before the launch time, then spins to it, then sends \
-         (veth has no launch time); frames leave late by the system call, never early"
-    } else {
-        "none: frames are sent when the publish phase has built them"
+    let pacing = match (launch, options.wait) {
+        (false, _) => "none: frames are sent when the publish phase has built them",
+        (true, Wait::Sleep) => {
+            "own pacing: the thread sleeps until the launch time, then sends (veth has no launch time); frames leave late \
+             by the wake-up and the system call, never early"
+        }
+        (true, Wait::Hybrid) => {
+            "own pacing: the thread sleeps until shortly before the launch time, by a margin that it learns, then spins to \
+             it, then sends (veth has no launch time); frames leave late by the system call, never early"
+        }
+        (true, Wait::Spin) => {
+            "own pacing: the thread spins to the launch time, then sends (veth has no launch time); frames leave late by \
+             the system call, never early"
+        }
     };
     let entries = [
         ("qdiscs", json!(topology.found_queues())),
@@ -24,6 +34,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Top
         ("pacing", json!(pacing)),
         ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
         ("realtime", json!(options.realtime)),
+        ("wait", json!(options.wait.to_string())),
         ("rights", json!(options.rights.name())),
         ("command", json!(options.command)),
     ];

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use measure::{Collector, Event, FrameRow, Incident, Kind, Live, LoadReport, Machine, RunFile, kinds};
+use rt::wait::Wait;
 use scenario::{HostId, HostKind, PortId, Queue, Scenario, TrafficKind};
 use serde_json::json;
 use station::Link;
@@ -40,6 +41,8 @@ pub struct RunOptions {
     pub realtime: bool,
     /// By which way frames come and go.
     pub link: Link,
+    /// How cyclic threads wait.
+    pub wait: Wait,
     /// By which right the run makes its network.
     pub rights: Rights,
     /// Hosts to stop for a while, to see what a run makes of it.

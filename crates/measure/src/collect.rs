@@ -145,6 +145,8 @@ pub(crate) struct EndLog {
     pub(crate) skipped: Vec<(i64, u32)>,
     /// When receiving first failed, by error number.
     pub(crate) receive_failed: BTreeMap<i32, i64>,
+    /// When the time was set, and how far it went.
+    pub(crate) steps: Vec<(i64, i64)>,
     /// Start of cycle 0, as the phases imply it.
     pub(crate) origin: Option<i64>,
     outlier_after: i64,
@@ -384,6 +386,10 @@ impl StreamLog {
                 let log = &mut self.ends[end];
                 log.ran(cycle.saturating_add(i64::from(cycles)));
                 log.skipped.push((cycle, cycles));
+                None
+            }
+            EventKind::ClockStepped { at, by } => {
+                self.ends[end].steps.push((at.0, by.0));
                 None
             }
             EventKind::ReceiveFailed { at, errno } => {

@@ -352,6 +352,8 @@ pub mod kinds {
     pub const FRAMES_LOST: &str = "frames-lost";
     /// The interface of a station went down or away.
     pub const LINK_DOWN: &str = "link-down";
+    /// Somebody set the time of a host.
+    pub const CLOCK_STEP: &str = "clock-step";
     /// The operating system refused to send frames.
     pub const SEND_REFUSED: &str = "send-refused";
     /// Nothing arrived although it was published.

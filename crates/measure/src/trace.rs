@@ -5,7 +5,7 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0–7 | kind, 1 to 9; a zeroed record is no event |
+//! | 0–7 | kind, 1 to 10; a zeroed record is no event |
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
@@ -169,6 +169,13 @@ pub enum EventKind {
         /// Error number of the operating system.
         errno: i32,
     },
+    /// Somebody set the time: from here on instants are of the new one. Told by one end a thread.
+    ClockStepped {
+        /// When it was noticed, by the new time.
+        at: Tai,
+        /// How far the time went: above zero when it jumped ahead.
+        by: Nanos,
+    },
 }
 
 const PUBLISHED: u64 = 1;
@@ -180,6 +187,7 @@ const APPLICATION: u64 = 6;
 const PHASE: u64 = 7;
 const SKIPPED: u64 = 8;
 const RECEIVE_FAILED: u64 = 9;
+const CLOCK_STEPPED: u64 = 10;
 
 const READER_BIT: u64 = 1 << 8;
 /// Flags: first, second, third optional value; truth value of the kind.
@@ -267,6 +275,11 @@ impl Event {
                 record[1] = tai(at);
                 RECEIVE_FAILED | high(errno as u32)
             }
+            EventKind::ClockStepped { at, by } => {
+                record[1] = tai(at);
+                record[2] = by.0 as u64;
+                CLOCK_STEPPED
+            }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
         record
@@ -323,6 +336,7 @@ impl Event {
             },
             SKIPPED => EventKind::Skipped { cycle, cycles: value },
             RECEIVE_FAILED => EventKind::ReceiveFailed { at: instant(1), errno: value as i32 },
+            CLOCK_STEPPED => EventKind::ClockStepped { at: instant(1), by: Nanos(record[2] as i64) },
             _ => return None,
         };
         let side = if head & READER_BIT != 0 { Side::Reader } else { Side::Writer };
@@ -381,6 +395,7 @@ mod tests {
             phase,
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
             (instant(), any::<i32>()).prop_map(|(at, errno)| EventKind::ReceiveFailed { at, errno }),
+            (instant(), any::<i64>()).prop_map(|(at, by)| EventKind::ClockStepped { at, by: Nanos(by) }),
         ]
     }
 

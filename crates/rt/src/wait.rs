@@ -1,5 +1,8 @@
 //! Waiting for the instants of a cycle: asleep, awake, or asleep until shortly before.
 
+use std::fmt;
+use std::str::FromStr;
+
 use units::{Nanos, Tai};
 
 use crate::clock::Clock;
@@ -14,6 +17,25 @@ pub enum Wait {
     Hybrid,
     /// Awake: takes a processor for itself.
     Spin,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sleep => "sleep",
+            Self::Hybrid => "hybrid",
+            Self::Spin => "spin",
+        })
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Sleep, Self::Hybrid, Self::Spin];
+        all.into_iter().find(|wait| wait.to_string() == text).ok_or_else(|| "expected sleep, hybrid or spin".into())
+    }
 }
 
 /// How long before an instant a sleep ends, learned from how late the sleeps so far have ended.
@@ -236,6 +258,14 @@ mod tests {
             assert!(pacer.wait(&clock, due) - due <= Nanos(20));
         }
         assert_eq!(clock.slept(), Nanos::ZERO);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for how in [Wait::Sleep, Wait::Hybrid, Wait::Spin] {
+            assert_eq!(how.to_string().parse(), Ok(how));
+        }
+        assert!("poll".parse::<Wait>().is_err());
     }
 
     #[test]

@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn instants_that_passed_are_counted_not_made_up_for() {
         let mut plan = plan(Clock::Monotonic, Wait::Sleep);
-        plan.start = plan.start - INTERVAL * 10;
+        plan.start -= INTERVAL * 10;
         let mut first = None;
         let totals = watch(&plan, &AtomicBool::new(false), |wake| {
             first.get_or_insert(wake.late);

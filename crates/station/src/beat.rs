@@ -116,6 +116,11 @@ impl Beat {
         self.start_of(self.cycle) + self.times.of(self.phase)
     }
 
+    /// Whether the wire sees when its next phase begins: it sends frames at once.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.phase == Phase::Publish && self.ends.iter().any(|end| end.outlet.is_some() && end.launch.is_none())
+    }
+
     pub(crate) fn start_of(&self, cycle: i64) -> Tai {
         self.t0 + self.times.cycle * cycle
     }

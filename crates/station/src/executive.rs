@@ -5,8 +5,15 @@
 //! the next cycle start + offset, which may lie beyond the next publish phase. All instants are absolute, so lateness
 //! never adds up. Where two fall together the launch goes first: it is the one that the wire sees.
 //!
+//! **Waiting.** By [`Wait`] the thread sleeps, is awake all the time, or, as a rule, sleeps and is awake shortly before
+//! what the wire sees: a launch, and a publish phase whose frames go at once.
+//!
 //! **Overrun.** A beat that comes a whole cycle or more late skips to the next whole cycle: the cycles between are
 //! counted, and its frames whose launch they held are not sent late but dropped and counted.
+//!
+//! **Time that is set.** Sleeps do not depend on it. Once a cycle the thread looks; when TAI was stepped, all instants to come
+//! move with it, by a multiple of all cycles, so that no cycle is skipped or run twice and the phases keep their
+//! places on the new time. What is left of the step, less than half that multiple, is waited for or is an overrun.
 //!
 //! After [`Executive::new`] nothing here allocates, locks or formats: the trace goes into a shared ring.
 
@@ -14,17 +21,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use measure::{Event, EventKind, LAUNCH_SKIPPED, Phase, Side};
-use rt::clock;
+use rt::clock::Clock;
 use rt::ring::Producer;
+use rt::wait::{Pacer, Wait};
 use units::{Nanos, Tai};
 
 use crate::beat::Beat;
 use crate::launch::LaunchQueue;
 use crate::outlet::Outlet;
 use crate::sends::Publication;
-
-/// How long before a launch the thread stops sleeping and spins, so that a late wake-up does not delay the frame.
-const SPIN_MARGIN: Nanos = Nanos(100_000);
 
 /// Longest wait in one socket while another window is open too.
 const GLANCE: Nanos = Nanos(20_000);
@@ -49,8 +54,13 @@ struct Owner {
 }
 
 /// Beats, the outlets they share, and the trace.
-pub struct Executive<'a> {
+pub struct Executive<'a, C> {
     span: Span,
+    clock: C,
+    wait: Wait,
+    pacer: Pacer,
+    /// Instants move by multiples of this when the time is set: of all cycles.
+    common_cycle: Nanos,
     beats: Vec<Beat>,
     outlets: Vec<Outlet>,
     trace: Producer,
@@ -62,9 +72,10 @@ pub struct Executive<'a> {
     owners: Vec<Owner>,
 }
 
-impl<'a> Executive<'a> {
+impl<'a, C: Clock> Executive<'a, C> {
     /// Builds everything that the cycles need.
     pub fn new(
+        (clock, wait): (C, Wait),
         span: Span,
         mut beats: Vec<Beat>,
         outlets: Vec<Outlet>,
@@ -86,12 +97,14 @@ impl<'a> Executive<'a> {
         }
         let agenda = beats.iter().enumerate().map(|(index, beat)| Reverse((beat.due(), index))).collect();
         let launches = LaunchQueue::new(depth);
-        Self { span, beats, outlets, trace, stop, agenda, launches, owners }
+        let cycles = || beats.iter().map(|beat| beat.times.cycle);
+        let pacer = Pacer::new(wait, cycles().min().unwrap_or(span.duration));
+        let common_cycle = cycles().reduce(common).unwrap_or(span.duration);
+        Self { span, clock, wait, pacer, common_cycle, beats, outlets, trace, stop, agenda, launches, owners }
     }
 
     /// Runs until the cycles are done or somebody says stop.
     pub fn run(&mut self) {
-        let until = self.span.t0 + self.span.duration;
         loop {
             if (self.stop)() {
                 return;
@@ -105,11 +118,14 @@ impl<'a> Executive<'a> {
             }
             let Some((due, index)) = next else { return };
             self.agenda.pop();
-            self.wait_until(due, false);
+            self.wait_until(due, self.beats[index].is_seen());
             self.phase(index, due);
             let beat = &self.beats[index];
-            if beat.start_of(beat.cycle) < until {
+            if beat.start_of(beat.cycle) < beat.t0 + self.span.duration {
                 self.agenda.push(Reverse((beat.due(), index)));
+            }
+            if self.beats[index].phase == Phase::Application {
+                self.follow_the_time();
             }
         }
     }
@@ -119,9 +135,30 @@ impl<'a> Executive<'a> {
         self.beats.iter().flat_map(|beat| &beat.inlets).map(crate::Inlet::drops).sum()
     }
 
+    /// Looks whether the time was set, and moves everything to come if so.
+    fn follow_the_time(&mut self) {
+        let Some(by) = self.clock.check_step() else { return };
+        let whole = self.common_cycle.0.max(1);
+        let moved = Nanos((by.0 + whole / 2).div_euclid(whole) * whole);
+        self.span.t0 += moved;
+        self.launches.shift(moved);
+        for beat in &mut self.beats {
+            beat.t0 += moved;
+            beat.window_end = beat.window_end.map(|end| end + moved);
+        }
+        // In place: all move by the same span.
+        let mut agenda = std::mem::take(&mut self.agenda).into_vec();
+        agenda.iter_mut().for_each(|Reverse((due, _))| *due += moved);
+        self.agenda = agenda.into();
+        let at = self.clock.now();
+        if let Some(end) = self.beats.iter().flat_map(|beat| &beat.ends).next() {
+            end.record(&mut self.trace, EventKind::ClockStepped { at, by });
+        }
+    }
+
     /// Runs the due phase of a beat, or skips cycles after an overrun.
     fn phase(&mut self, index: usize, due: Tai) {
-        let began = clock::now();
+        let began = self.clock.now();
         let late = began - due;
         let beat = &mut self.beats[index];
         if late >= beat.times.cycle {
@@ -134,7 +171,7 @@ impl<'a> Executive<'a> {
             Phase::Application => self.application(index, cycle),
             Phase::Publish | Phase::Launch => self.publish(index, cycle, began),
         }
-        let took = clock::now() - began;
+        let took = self.clock.now() - began;
         let beat = &mut self.beats[index];
         for end in &beat.ends {
             end.record(&mut self.trace, EventKind::Phase { cycle, phase, due, late, took });
@@ -142,9 +179,13 @@ impl<'a> Executive<'a> {
         beat.advance();
     }
 
-    /// Waits for an instant; reads meanwhile where a receive window is open.
-    fn wait_until(&mut self, due: Tai, spin: bool) {
-        let margin = if spin { SPIN_MARGIN } else { Nanos::ZERO };
+    /// Waits for an instant, exactly if the wire sees what happens then; reads meanwhile where a receive window is open.
+    fn wait_until(&mut self, due: Tai, exactly: bool) {
+        let margin = match self.wait {
+            Wait::Spin => due - Tai(0),
+            Wait::Hybrid if exactly => self.pacer.margin(),
+            _ => Nanos::ZERO,
+        };
         while let Some(closing) = self.beats.iter().filter_map(|beat| beat.window_end).min() {
             let end = closing.min(due);
             self.read_until(end, due - margin);
@@ -153,9 +194,10 @@ impl<'a> Executive<'a> {
                 break;
             }
         }
-        clock::sleep_through(due - margin);
-        while clock::now() < due {
-            std::hint::spin_loop();
+        if exactly || self.wait == Wait::Spin {
+            self.pacer.wait(&self.clock, due);
+        } else {
+            self.clock.sleep_until(due);
         }
     }
 
@@ -163,7 +205,7 @@ impl<'a> Executive<'a> {
     /// From `awake` on the thread does not sleep in the socket, so that a launch is not missed.
     fn read_until(&mut self, end: Tai, awake: Tai) {
         loop {
-            let now = clock::now();
+            let now = self.clock.now();
             self.drain_open(now.min(end));
             if now >= end {
                 return;
@@ -176,8 +218,9 @@ impl<'a> Executive<'a> {
     }
 
     fn drain_open(&mut self, now: Tai) {
-        for beat in self.beats.iter_mut().filter(|beat| beat.window_end.is_some()) {
-            beat.drain(now, clock::now, &mut self.trace);
+        let Self { beats, clock, trace, .. } = self;
+        for beat in beats.iter_mut().filter(|beat| beat.window_end.is_some()) {
+            beat.drain(now, || clock.now(), trace);
         }
     }
 
@@ -186,22 +229,28 @@ impl<'a> Executive<'a> {
         let open = || self.beats.iter().enumerate().filter(|(_, beat)| beat.window_end.is_some());
         let mut sockets = open().flat_map(|(index, beat)| (0..beat.inlets.len()).map(move |inlet| (index, inlet)));
         let ((index, inlet), sleep) = match (sockets.next(), sockets.next()) {
-            (None, _) => return clock::sleep_through(clock::now() + sleep),
+            (None, _) => return self.nap(sleep),
             (Some(only), None) => (only, sleep),
             (Some(first), Some(_)) => (first, sleep.min(GLANCE)),
         };
         drop(sockets);
         let Beat { inlets, ends, .. } = &mut self.beats[index];
-        if inlets[inlet].wait(sleep, ends, &mut self.trace).is_err() {
+        let clock = &self.clock;
+        if inlets[inlet].wait(sleep, ends, || clock.now(), &mut self.trace).is_err() {
             // The socket may have an error at once and for ever: the thread must not spin for it.
-            clock::sleep_through(clock::now() + sleep.min(GLANCE));
+            self.nap(sleep.min(GLANCE));
         }
     }
 
+    fn nap(&self, span: Nanos) {
+        self.clock.sleep_until(self.clock.now() + span);
+    }
+
     fn subscribe(&mut self, index: usize, due: Tai) {
-        let beat = &mut self.beats[index];
+        let Self { beats, clock, trace, .. } = self;
+        let beat = &mut beats[index];
         beat.window_end = (beat.times.window > Nanos::ZERO).then_some(due + beat.times.window);
-        beat.drain(due, clock::now, &mut self.trace);
+        beat.drain(due, || clock.now(), trace);
     }
 
     fn application(&mut self, index: usize, cycle: i64) {
@@ -227,7 +276,7 @@ impl<'a> Executive<'a> {
         for (number, end) in (beat.first_end..).zip(&mut beat.ends) {
             let launch = end.launch.map(|offset| next_start + offset);
             let Some(outlet) = end.outlet.and_then(|outlet| self.outlets.get_mut(outlet)) else { continue };
-            let at = first.take().unwrap_or_else(clock::now);
+            let at = first.take().unwrap_or_else(|| self.clock.now());
             if launch.unwrap_or(at) < beat.t0 + end.start {
                 continue;
             }
@@ -258,14 +307,14 @@ impl<'a> Executive<'a> {
     }
 
     fn launch(&mut self, due: Tai) {
-        let began = clock::now();
+        let began = self.clock.now();
         let Some((publication, frame)) = self.launches.first() else { return };
         let owner = &self.owners[publication.end as usize];
         let sent = match owner.outlet.and_then(|outlet| self.outlets.get_mut(outlet)) {
             Some(outlet) => outlet.send(publication, frame),
             None => Ok(()),
         };
-        let took = clock::now() - began;
+        let took = self.clock.now() - began;
         self.launches.pop();
         let mut record = |kind| self.trace.push(&Event { stream: owner.stream, side: owner.side, kind }.pack());
         if let Err(errno) = sent {
@@ -292,4 +341,13 @@ impl<'a> Executive<'a> {
             end.record(&mut self.trace, skipped);
         }
     }
+}
+
+/// The least common multiple of two cycles; the longer of them where that is beyond all bounds.
+fn common(a: Nanos, b: Nanos) -> Nanos {
+    let (mut x, mut y) = (a.0, b.0);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a.0 / x.max(1)).checked_mul(b.0).map_or(a.max(b), Nanos)
 }

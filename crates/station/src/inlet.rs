@@ -4,7 +4,6 @@ use link::xdp::XdpReceiver;
 use link::{Received, Receiver};
 use measure::EventKind;
 use pubsub::{Dispatcher, Mismatch, Reception};
-use rt::clock;
 use rt::ring::Producer;
 use units::{Nanos, Tai};
 
@@ -64,13 +63,19 @@ impl Inlet {
     ///
     /// # Errors
     /// That error.
-    pub(crate) fn wait(&self, sleep: Nanos, ends: &[End], trace: &mut Producer) -> std::io::Result<()> {
+    pub(crate) fn wait(
+        &self,
+        sleep: Nanos,
+        ends: &[End],
+        now: impl Fn() -> Tai,
+        trace: &mut Producer,
+    ) -> std::io::Result<()> {
         let waited = match &self.source {
             Source::Socket(receiver) => receiver.wait(sleep),
             Source::Xdp(receiver) => receiver.wait(sleep),
         };
         if let Err(error) = &waited {
-            failed(&self.ends, ends, error, clock::now(), trace);
+            failed(&self.ends, ends, error, now(), trace);
         }
         waited.map(drop)
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use units::Tai;
+use units::{Nanos, Tai};
 
 use crate::sends::Publication;
 
@@ -33,6 +33,8 @@ pub(crate) struct LaunchQueue {
     slots: Box<[Slot]>,
     free: Vec<usize>,
     waiting: BinaryHeap<Reverse<Due>>,
+    /// Empty but while the launches are moved.
+    moved: BinaryHeap<Reverse<Due>>,
     arrivals: u64,
 }
 
@@ -44,6 +46,7 @@ impl LaunchQueue {
             slots: (0..depth).map(|_| empty()).collect(),
             free: (0..depth).rev().collect(),
             waiting: BinaryHeap::with_capacity(depth),
+            moved: BinaryHeap::with_capacity(depth),
             arrivals: 0,
         }
     }
@@ -80,6 +83,15 @@ impl LaunchQueue {
         if let Some(Reverse(due)) = self.waiting.pop() {
             self.free.push(due.slot);
         }
+    }
+
+    /// Moves all launches, because the time was set.
+    pub(crate) fn shift(&mut self, by: Nanos) {
+        let Self { waiting, moved, .. } = self;
+        moved.clear();
+        // One heap gives its entries to the other: all move by the same span, and nothing is allocated.
+        moved.extend(waiting.drain().map(|Reverse(due)| Reverse(Due { at: due.at + by, ..due })));
+        std::mem::swap(waiting, moved);
     }
 
     /// Removes the frames of these ends, and tells what each was.
@@ -139,6 +151,16 @@ mod tests {
         assert_eq!(removed.len(), 2);
         assert_eq!(queue.first_due(), Some(Tai(10)));
         assert!(queue.push(Tai(1), publication(1, 9), &[1]) && queue.push(Tai(1), publication(1, 10), &[1]));
+    }
+
+    #[test]
+    fn all_launches_move_together() {
+        let mut queue = LaunchQueue::new(2);
+        assert!(queue.push(Tai(20), publication(0, 0), &[0]) && queue.push(Tai(10), publication(0, 1), &[1]));
+        queue.shift(Nanos(-1_000));
+        assert_eq!((queue.first_due(), queue.first().map(|first| first.0.handle)), (Some(Tai(-990)), Some(1)));
+        queue.pop();
+        assert_eq!(queue.first_due(), Some(Tai(-980)));
     }
 
     #[test]

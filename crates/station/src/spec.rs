@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
+use rt::wait::Wait;
 use scenario::{HostId, PortId, Scenario, Threads};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
@@ -36,6 +37,9 @@ pub struct RoleSpec {
     pub realtime: bool,
     /// By which way frames come and go.
     pub link: Link,
+    /// How threads wait.
+    #[serde(with = "wait_by_name")]
+    pub wait: Wait,
 }
 
 /// One cyclic thread.
@@ -149,5 +153,20 @@ impl RoleSpec {
     /// Cycles begin for so long.
     pub(crate) fn duration(&self) -> Nanos {
         Nanos(self.duration_ns)
+    }
+}
+
+/// [`Wait`] as its name.
+mod wait_by_name {
+    use rt::wait::Wait;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(wait: &Wait, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(wait)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wait, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use measure::{Event, EventKind, Side};
 use pubsub::Endpoint;
+use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
 use scenario::{Backlog, HostId, Scenario};
 use units::{Nanos, Tai};
@@ -99,7 +100,8 @@ impl Worker {
         }
         let t0 = Tai(ring.cell(cells::START).load(Ordering::Acquire) as i64);
         let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
-        let mut executive = Executive::new(span, self.beats, self.outlets, self.trace, &stop);
+        let by = (SystemClock::new(), spec.wait);
+        let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop);
         let before = rt::alloc::allocations_of_this_thread();
         if !stop() {
             executive.run();

@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{Link, Pause, Profile, Rights, RunOptions};
 use measure::Live;
+use rt::wait::Wait;
 use scenario::Scenario;
 use units::Nanos;
 
@@ -40,6 +41,9 @@ pub(crate) struct Arguments {
     /// How frames come and go: auto, packet (sockets), ring (shared with the kernel) or xdp (past its stack)
     #[arg(long, value_name = "WAY", default_value = "auto")]
     link: Link,
+    /// How cyclic threads wait: sleep, hybrid (and awake shortly before a frame leaves) or spin (never asleep)
+    #[arg(long, value_name = "HOW", default_value = "hybrid")]
+    wait: Wait,
     /// Do not ask for SCHED_FIFO, processors of one's own and locked memory
     #[arg(long)]
     no_realtime: bool,
@@ -72,6 +76,7 @@ impl Arguments {
         let options = RunOptions {
             duration,
             link: self.link,
+            wait: self.wait,
             rights,
             folder: folder.clone(),
             stamps: !self.no_stamps,

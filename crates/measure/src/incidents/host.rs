@@ -1,8 +1,9 @@
 //! Late hosts: phases that began late, cycles left out, and the frames they held up.
 
 use scenario::{HostId, Scenario};
+use units::Nanos;
 
-use super::rows_of;
+use super::{Seen, rows_of};
 use crate::collect::{Outlier, StreamLog};
 use crate::dist::median;
 use crate::{FrameRow, Incident, flags, kinds, words};
@@ -35,6 +36,24 @@ pub(super) fn late(scenario: &Scenario, rows: &mut [FrameRow], logs: &[StreamLog
     let grave = |stop: &&Stop| stop.frames > 0 || stop.skipped > 0;
     let named = scenario.hosts.iter().zip(&stops);
     named.flat_map(|(host, stops)| stops.iter().filter(grave).map(|stop| incident(&host.name, stop))).collect()
+}
+
+/// The time was set while the ends of a stream ran. Threads tell it by their first end.
+pub(super) fn clock_steps(seen: &Seen<'_>) -> Vec<Incident> {
+    let mut incidents = Vec::new();
+    for (side, end) in seen.log.ends.iter().enumerate() {
+        for &(at, by) in &end.steps {
+            let (way, span) = if by > 0 { ("forward", by) } else { ("back", -by) };
+            let cause = format!(
+                "{}: somebody set the time {way} by {}; cycles went on by the new time, and no span over this instant \
+                 tells anything",
+                seen.host(side),
+                Nanos(span)
+            );
+            incidents.push(seen.incident(kinds::CLOCK_STEP, at, cause, 0));
+        }
+    }
+    incidents
 }
 
 /// Stops of a host over all its streams, merged and in order.

@@ -10,6 +10,7 @@
 //! | `writer-silent` | such a loss of ten or more frames in a row before the reader |
 //! | `link-down` | an interface went down or away, as failed receiving or refused sends tell; once a stream and end |
 //! | `send-refused` | sends were refused for another reason than an overrun; once a stream, end and reason |
+//! | `clock-step` | the time of a host was set while it ran; its cycles went on, by the new time |
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
 //! | `standing-backlog` | counters come back (messages are read, without an echo) later by whole cycles than was usual, for 32 readings on end or from a late host to the end of the run, although the hosts are punctual again |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
@@ -54,6 +55,7 @@ pub(crate) fn find(
         found.extend(network::broken(&seen));
         found.extend(backlog::standing(&seen));
         found.extend(sockets::refused(&seen));
+        found.extend(host::clock_steps(&seen));
         found.extend(network::trace_missing(&seen));
         found.extend(plan::payload_late(&seen));
     }
