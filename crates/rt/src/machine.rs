@@ -26,6 +26,9 @@ pub struct Machine {
     pub preempt_rt: bool,
     /// Time per second that real-time threads may take, in microseconds; −1 is all of it.
     pub sched_rt_runtime_us: Option<i64>,
+    /// Time that the fair server (kernel 6.12 and newer) may take from real-time threads in its period, as a rule a
+    /// second, in nanoseconds: the most of any processor. Only root sees it, and only where debugfs is mounted.
+    pub fair_server_runtime_ns: Option<u64>,
     /// Memory, in bytes.
     pub memory_bytes: Option<u64>,
     /// Processors kept free of ordinary work (`isolcpus`), as a list like `2-3`; none when there is none.
@@ -52,6 +55,7 @@ impl Machine {
             preempt_rt: line("/sys/kernel/realtime").is_some_and(|value| value == "1")
                 || kernel_version.contains("PREEMPT_RT"),
             sched_rt_runtime_us: line("/proc/sys/kernel/sched_rt_runtime_us").and_then(|value| value.parse().ok()),
+            fair_server_runtime_ns: fair_server(Path::new("/sys/kernel/debug/sched/fair_server")),
             memory_bytes: memory(&meminfo),
             isolated_cpus: line("/sys/devices/system/cpu/isolated"),
             kernel_version,
@@ -73,6 +77,12 @@ fn field(list: &str, name: &str) -> Option<String> {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name && !value.trim().is_empty()).then(|| value.trim().to_string())
     })
+}
+
+/// The largest `cpuN/runtime` in a folder of the kernel's.
+fn fair_server(folder: &Path) -> Option<u64> {
+    let processors = fs::read_dir(folder).ok()?.flatten();
+    processors.filter_map(|processor| line(processor.path().join("runtime"))?.parse().ok()).max()
 }
 
 fn memory(meminfo: &str) -> Option<u64> {
@@ -118,6 +128,18 @@ mod tests {
         assert!(machine.cpus >= 1);
         assert!(machine.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
         assert_ne!(machine.isolated_cpus.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn the_fair_server_is_read_where_there_is_one() {
+        let folder = std::env::temp_dir().join(format!("downbeat-fair-server-{}", std::process::id()));
+        assert_eq!(fair_server(&folder), None);
+        for (cpu, runtime) in [("cpu0", "50000000\n"), ("cpu1", "60000000\n"), ("cpu2", "?\n")] {
+            fs::create_dir_all(folder.join(cpu)).unwrap();
+            fs::write(folder.join(cpu).join("runtime"), runtime).unwrap();
+        }
+        assert_eq!(fair_server(&folder), Some(60_000_000));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::unistd::Pid;
+use units::Nanos;
 
 /// Stack that is touched in advance; more than the cyclic path ever uses.
 const STACK_BYTES: usize = 128 * 1024;
@@ -29,6 +30,23 @@ pub struct Requested {
     pub timer_slack_1ns: bool,
     /// Keep every processor out of deep sleep (`/dev/cpu_dma_latency` at 0 µs) while the [`Granted`] lives.
     pub cpu_dma_latency: bool,
+    /// SCHED_DEADLINE with this share of a processor, above all SCHED_FIFO threads. Where it is refused, SCHED_FIFO stays,
+    /// if that was asked for too.
+    ///
+    /// It does not go together with [`Self::cpu`]: the kernel gives it only to threads that may run on every processor
+    /// of their root domain, so a processor of one's own takes an exclusive cpuset (a cpuset partition) instead.
+    pub deadline: Option<Deadline>,
+}
+
+/// A share of a processor (sched(7), SCHED_DEADLINE): 1 µs < `runtime` ≤ `deadline` ≤ `period`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// Processor time in each period; spinning counts. A thread that takes more is stopped until the next period.
+    pub runtime: Nanos,
+    /// Until when, after it wakes up, the thread gets its runtime.
+    pub deadline: Nanos,
+    /// How often: the cycle.
+    pub period: Nanos,
 }
 
 /// What became of one wish.
@@ -71,6 +89,8 @@ pub struct Granted {
     pub timer_slack: Grant,
     /// Processors out of deep sleep.
     pub cpu_dma_latency: Grant,
+    /// SCHED_DEADLINE.
+    pub deadline: Grant,
     requested: Requested,
     _cpu_dma_latency: Option<File>,
 }
@@ -85,6 +105,7 @@ pub fn prepare(requested: &Requested) -> Granted {
         memory: Grant::NotAsked,
         timer_slack: Grant::NotAsked,
         cpu_dma_latency: Grant::NotAsked,
+        deadline: Grant::NotAsked,
         requested: requested.clone(),
         _cpu_dma_latency: None,
     };
@@ -114,7 +135,30 @@ pub fn prepare(requested: &Requested) -> Granted {
     if let Some(priority) = requested.fifo_priority {
         granted.fifo = Grant::of(set_fifo(priority));
     }
+    if let Some(deadline) = &requested.deadline {
+        granted.deadline = Grant::of(set_deadline(deadline));
+    }
     granted
+}
+
+fn set_deadline(deadline: &Deadline) -> Result<(), Errno> {
+    const RESET_ON_FORK: u64 = 1;
+    let nanos = |span: Nanos| u64::try_from(span.0).map_err(|_| Errno::EINVAL);
+    let mut attributes = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_DEADLINE as u32,
+        // Without it the thread could start no other.
+        sched_flags: RESET_ON_FORK,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: nanos(deadline.runtime)?,
+        sched_deadline: nanos(deadline.deadline)?,
+        sched_period: nanos(deadline.period)?,
+    };
+    // SAFETY: `attributes` is a valid structure of the size it names, which the kernel reads; if it knows a
+    // smaller one only, it writes that size into it. 0 is the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw mut attributes, 0) };
+    Errno::result(result).map(drop)
 }
 
 fn set_fifo(priority: u8) -> Result<(), Errno> {
@@ -144,7 +188,9 @@ fn touch_stack() {
 impl Granted {
     /// Whether nothing that was asked for was refused.
     pub fn is_complete(&self) -> bool {
-        ![self.fifo, self.cpu, self.memory, self.timer_slack, self.cpu_dma_latency].iter().any(|g| g.is_refused())
+        ![self.fifo, self.cpu, self.memory, self.timer_slack, self.cpu_dma_latency, self.deadline]
+            .iter()
+            .any(|grant| grant.is_refused())
     }
 
     /// One line for each wish: what was granted, what was refused, why, and what follows.
@@ -173,7 +219,34 @@ impl Granted {
                 "a processor waking from deep sleep may delay a cycle",
             ),
         ];
-        wishes.into_iter().filter_map(|(grant, what, needs, follows)| line(grant, &what, needs, follows)).collect()
+        let lines = wishes.into_iter().filter_map(|(grant, what, needs, follows)| line(grant, &what, needs, follows));
+        lines.chain(self.describe_deadline()).collect()
+    }
+
+    fn describe_deadline(&self) -> Option<String> {
+        let Deadline { runtime, deadline, period } = self.requested.deadline?;
+        let why = match self.deadline {
+            Grant::NotAsked => return None,
+            Grant::Granted => "granted".to_owned(),
+            Grant::Refused(Errno::EPERM) if self.cpu == Grant::Granted => {
+                "not allowed: a thread pinned to one processor cannot have it; leave the processor out and put the process \
+                 into an exclusive cpuset of that processor"
+                    .to_owned()
+            }
+            Grant::Refused(Errno::EPERM) => {
+                "not allowed: needs CAP_SYS_NICE and every processor of the cpuset's root domain".to_owned()
+            }
+            Grant::Refused(Errno::EBUSY) => {
+                "refused: threads of this kind already hold what sched_rt_runtime_us leaves for them".to_owned()
+            }
+            Grant::Refused(Errno::EINVAL) => {
+                "impossible: 1 us < runtime <= deadline <= period expected, and a period within the bounds of \
+                 /proc/sys/kernel/sched_deadline_period_*_us"
+                    .to_owned()
+            }
+            Grant::Refused(errno) => format!("refused ({})", errno.desc()),
+        };
+        Some(format!("SCHED_DEADLINE {runtime} of {period}, within {deadline}: {why}"))
     }
 }
 
@@ -230,6 +303,50 @@ mod tests {
         assert!(granted.fifo.is_refused() && granted.cpu.is_refused() && !granted.is_complete());
         assert_eq!(granted.describe().len(), 2);
         assert!(granted.describe()[1].starts_with("processor 100000: not on this machine"), "{:?}", granted.describe());
+    }
+
+    const TENTH: Deadline = Deadline {
+        runtime: Nanos::from_micros(100),
+        deadline: Nanos::from_micros(500),
+        period: Nanos::from_micros(1_000),
+    };
+
+    #[test]
+    fn a_deadline_is_granted_or_explained() {
+        let (granted, policy) = in_new_thread(|| {
+            let granted = prepare(&Requested { deadline: Some(TENTH), ..Requested::default() });
+            // SAFETY: asks about the calling thread.
+            (granted, unsafe { libc::sched_getscheduler(0) })
+        });
+        let line = &granted.describe()[0];
+        match granted.deadline {
+            Grant::Granted => assert_eq!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_DEADLINE),
+            Grant::Refused(Errno::EPERM) => assert!(line.contains("CAP_SYS_NICE"), "{line}"),
+            Grant::Refused(Errno::EBUSY) => assert!(line.contains("sched_rt_runtime_us"), "{line}"),
+            other => panic!("{other:?}: {line}"),
+        }
+    }
+
+    #[test]
+    fn a_pinned_thread_gets_no_deadline_and_is_told_why() {
+        let cpus = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let mut allowed = (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu) == Ok(true));
+        let (Some(cpu), Some(_)) = (allowed.next(), allowed.next()) else { return };
+        let requested = Requested { cpu: Some(cpu), deadline: Some(TENTH), ..Requested::default() };
+        let granted = in_new_thread(move || prepare(&requested));
+        assert_eq!((granted.cpu, granted.deadline), (Grant::Granted, Grant::Refused(Errno::EPERM)));
+        assert!(!granted.is_complete());
+        assert!(granted.describe()[1].contains("exclusive cpuset"), "{:?}", granted.describe());
+    }
+
+    #[test]
+    fn an_impossible_deadline_is_refused_in_words() {
+        for wrong in [Deadline { runtime: Nanos::from_micros(600), ..TENTH }, Deadline { period: Nanos(-1), ..TENTH }] {
+            let requested = Requested { deadline: Some(wrong), ..Requested::default() };
+            let granted = in_new_thread(move || prepare(&requested));
+            assert_eq!(granted.deadline, Grant::Refused(Errno::EINVAL));
+            assert!(granted.describe()[0].contains("runtime <= deadline <= period"), "{:?}", granted.describe());
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn python_example() -> Option<Vec<OsString>> {
     let output = there_or_demanded(Command::new("python3").args(["-c", look]).output(), "python3")?;
     if !output.status.success() {
         let error = std::io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
-        _ = there_or_demanded::<()>(Err(error), "libatomic")?;
+        there_or_demanded::<()>(Err(error), "libatomic")?;
     }
     Some(vec!["python3".into(), "-B".into(), examples().join("echo.py").into()])
 }

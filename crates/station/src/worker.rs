@@ -90,6 +90,7 @@ impl Worker {
             lock_memory: spec.realtime,
             timer_slack_1ns: true,
             cpu_dma_latency: spec.realtime,
+            deadline: None,
         };
         let grant = rt::thread::prepare(&requested);
         _ = granted.send(grant.describe());
