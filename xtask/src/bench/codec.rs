@@ -10,7 +10,7 @@ use super::rounds::{Amount, Failure, Measured, Row, run, timed_frames};
 use super::{hand, streams};
 
 /// A frame takes some nanoseconds here: many of them to one reading of the clock.
-const FRAMES: u32 = 1024;
+pub(super) const FRAMES: u32 = 1024;
 
 /// Messages that are ready to be taken apart: new ones each time, since a reader takes only what is newer, and few
 /// enough for the first cache, where a message is that has just been received.
@@ -18,7 +18,12 @@ const READY: u32 = 16;
 
 /// Measures all rows.
 pub(super) fn measure(fields: u16, amount: Amount) -> Result<Vec<Measured>, Failure> {
-    let rows = vec![
+    run(rows(fields)?, amount, FRAMES)
+}
+
+/// The rows by themselves.
+pub(super) fn rows(fields: u16) -> Result<Vec<Row<'static>>, Failure> {
+    Ok(vec![
         build_by_hand(fields)?,
         build_from_template(fields)?,
         build_with_publisher(fields)?,
@@ -50,8 +55,7 @@ pub(super) fn measure(fields: u16, amount: Amount) -> Result<Vec<Measured>, Fail
                 sink.application(cycle).read
             })?
         }),
-    ];
-    run(rows, amount, FRAMES)
+    ])
 }
 
 /// An image with the Boolean set, and where its UInt64 begin.

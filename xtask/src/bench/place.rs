@@ -36,7 +36,23 @@ pub(super) fn check_rights() -> Result<(), String> {
 /// Moves the calling thread into a network namespace of its own with `count` veth pairs, all of them up.
 ///
 /// The namespace has no name: it ends with the process however that ends, and the pairs with it.
-pub(super) fn make_pairs(count: usize) -> Result<Vec<Pair>, String> {
+pub(super) fn make_pairs(count: usize) -> Result<Vec<Pair>, NoNetwork> {
+    try_pairs(count).map_err(NoNetwork)
+}
+
+/// Why there are no veth pairs: a matter of the machine.
+#[derive(Debug)]
+pub(super) struct NoNetwork(String);
+
+impl std::fmt::Display for NoNetwork {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoNetwork {}
+
+fn try_pairs(count: usize) -> Result<Vec<Pair>, String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| format!("No network namespace: {}", errno.desc()))?;
     let pairs: Vec<_> =
         (0..count).map(|number| Pair { near: format!("near{number}"), far: format!("far{number}") }).collect();
@@ -95,9 +111,23 @@ fn received_in(table: &str, interface: &str) -> Option<u64> {
 /// Keeps the calling thread on the last processor that it may use (the first ones serve most interrupts) and asks
 /// for SCHED_FIFO.
 pub(super) fn settle() -> Granted {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    let cpu = (0..CpuSet::count()).rev().find(|&cpu| allowed.is_set(cpu) == Ok(true));
+    settle_on(last_cpu())
+}
+
+/// The same on a processor of the caller's choice.
+pub(super) fn settle_on(cpu: Option<usize>) -> Granted {
     prepare(&Requested { fifo_priority: Some(FIFO_PRIORITY), cpu, ..Requested::default() })
+}
+
+/// The last processor that the calling thread may use.
+pub(super) fn last_cpu() -> Option<usize> {
+    cpus().pop()
+}
+
+/// All that it may use.
+pub(super) fn cpus() -> Vec<usize> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)).collect()
 }
 
 #[cfg(test)]

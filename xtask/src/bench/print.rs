@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use rt::machine::Machine;
 use serde_json::{Value, json};
 
 use super::rounds::{Amount, BATCH, Failure, Measured, WARM_UP};
 use super::statistics::{Median, Spread, differences, ratios};
+use super::surroundings::Surroundings;
 use super::{GOAL, hand, streams};
 
 /// What was measured.
@@ -28,7 +28,7 @@ impl Side {
         }
     }
 
-    fn title(self) -> &'static str {
+    pub(super) fn title(self) -> &'static str {
         match self {
             Self::Publish => "Publish: from the counter to the frame in the kernel's hands",
             Self::Receive => "Receive: from the frame in the socket to the counter in the application",
@@ -62,6 +62,11 @@ impl Part {
         Some(Median::of(&ratios(&row.blocks, other)))
     }
 
+    /// How two rows compare.
+    pub(super) fn compare(&self, key: &str, to: &str) -> Option<Median> {
+        self.ratio(self.rows.iter().find(|row| row.key == key)?, to)
+    }
+
     /// The bare call, where there is one.
     fn to_bare(&self, row: &Measured) -> Option<Median> {
         self.ratio(row, "bare")
@@ -70,9 +75,9 @@ impl Part {
     /// The hand-written loop that does the same.
     fn to_hand(&self, row: &Measured) -> Option<Median> {
         let to = match (self.side, row.key) {
-            (Side::Codec, "template_build" | "publisher_build" | "endpoint_build") => "hand_build",
-            (Side::Codec, "layout_take_apart" | "subscriber_take_apart" | "endpoint_take_apart") => "hand_take_apart",
-            (Side::Codec | Side::Dispatch, _) | (_, "bare" | "recvmsg") => return None,
+            (Side::Codec, key) if key.ends_with("_build") => "hand_build",
+            (Side::Codec, _) => "hand_take_apart",
+            (Side::Dispatch, _) | (_, "bare" | "recvmsg") => return None,
             _ => "hand",
         };
         self.ratio(row, to)
@@ -105,7 +110,7 @@ impl Part {
         steps.iter().filter_map(step).collect()
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let message_bytes = self.frame_bytes - hand::TAGGED_HEADER_BYTES;
         let mut text =
             format!("\n{} fields, message {message_bytes} bytes, frame {} bytes\n", self.fields, self.frame_bytes);
@@ -135,7 +140,7 @@ impl Part {
         text
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let rows: Vec<_> = self
             .rows
             .iter()
@@ -157,18 +162,14 @@ impl Part {
     }
 }
 
-fn shown_ratio(ratio: Option<Median>) -> String {
+pub(super) fn shown_ratio(ratio: Option<Median>) -> String {
     ratio.map_or_else(String::new, |Median { value, low, high }| format!("{value:.3} ({low:.3}…{high:.3})"))
 }
 
 /// Everything.
 #[derive(Debug)]
 pub(super) struct Report {
-    pub(super) machine: Machine,
-    /// What the measuring thread was granted, one line each.
-    pub(super) thread: Vec<String>,
-    /// Load of the machine before and after.
-    pub(super) load: [Option<f64>; 2],
+    pub(super) surroundings: Surroundings,
     pub(super) amount: Amount,
     pub(super) parts: Vec<Part>,
 }
@@ -226,19 +227,9 @@ impl Report {
     }
 
     fn head(&self) -> String {
-        let Machine { kernel_release, cpu_model, cpus, .. } = &self.machine;
-        let mut text = format!(
-            "{}, {cpus} processors, Linux {kernel_release}, {}\n",
-            cpu_model.as_deref().unwrap_or("unknown processor"),
-            self.machine.hypervisor.as_ref().map_or_else(
-                || "no virtual machine".to_owned(),
-                |hypervisor| format!("virtual machine (hypervisor {hypervisor})")
-            ),
-        );
+        let mut text = self.surroundings.head();
         let Amount { blocks, batches } = self.amount;
         let frames = batches * BATCH as usize;
-        _ = writeln!(text, "{}", self.thread.join(", "));
-        _ = writeln!(text, "Load of the machine {} before, {} after.", shown(self.load[0]), shown(self.load[1]));
         _ = writeln!(
             text,
             "{blocks} blocks a row, {frames} frames a block in batches of {BATCH} ({WARM_UP} more before each, not timed). \
@@ -258,21 +249,7 @@ subscriber also count, number and watch the time.
 Intervals tell the scatter within this run; another start or build can move a ratio by 0.01 or so beyond them.
 "
         .to_owned();
-        if self.machine.hypervisor.is_some() {
-            _ = writeln!(
-                text,
-                "This is a virtual machine: its neighbours and its host take time that cannot be seen from inside. Ratios \
-                 within\nblocks suffer less from that than nanoseconds do. A claim about hardware needs hardware."
-            );
-        }
-        let busiest = self.load.iter().flatten().copied().fold(0.0, f64::max);
-        if busiest > 0.5 * self.machine.cpus as f64 {
-            _ = writeln!(
-                text,
-                "The machine was not quiet (load {busiest:.1} on {} processors): take these figures as a trial only.",
-                self.machine.cpus
-            );
-        }
+        text += &self.surroundings.caveats();
         if self.amount.blocks < 20 {
             _ = writeln!(text, "Fewer than 20 blocks: intervals are wide; below 6 they are the whole range.");
         }
@@ -292,20 +269,13 @@ Intervals tell the scatter within this run; another start or build can move a ra
             .collect();
         json!({
             "format": "downbeat/bench-publish/1",
-            "machine": {
-                "cpu_model": self.machine.cpu_model, "cpus": self.machine.cpus, "kernel": self.machine.kernel_release,
-                "hypervisor": self.machine.hypervisor, "load": self.load, "thread": self.thread,
-            },
+            "machine": self.surroundings.json(),
             "blocks": self.amount.blocks,
             "frames_per_block": self.amount.batches * BATCH as usize,
             "goal": { "to_bare_at_most": GOAL, "found": goal },
             "parts": self.parts.iter().map(Part::json).collect::<Vec<_>>(),
         })
     }
-}
-
-fn shown(load: Option<f64>) -> String {
-    load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.1}"))
 }
 
 #[cfg(test)]
@@ -326,7 +296,7 @@ mod tests {
         ];
         let parts = vec![Part::new(Side::Publish, 8, rows).unwrap()];
         let amount = Amount { blocks: 20, batches: 16 };
-        Report { machine: Machine::default(), thread: Vec::new(), load: [None; 2], amount, parts }
+        Report { surroundings: Surroundings::default(), amount, parts }
     }
 
     #[test]
