@@ -31,6 +31,7 @@ ifeq ($(REQUIRE),)
 endif
 	$(REQUIRE) $(RUST) cargo test --workspace
 	RUSTFLAGS="--cfg loom" $(RUST) cargo test -p downbeat-rt --release --test loom_image --target-dir target/loom
+	$(RUST) cargo xtask counts
 
 check: ## form only: fmt, clippy, licences, docs, architecture
 	$(RUST) cargo xtask check

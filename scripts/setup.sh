@@ -2,7 +2,7 @@
 # Installs what is missing, and says so:  scripts/setup.sh demo | test
 #
 #   demo   a C linker, certificates, ip and tc, iperf3, sysctl, Rust: to build and run a scenario
-#   test   the same, then tshark, Python with asyncua, rustfmt, clippy, cargo-deny: to check against other people's decoders
+#   test   the same, then tshark, valgrind, Python with asyncua, rustfmt, clippy, cargo-deny: to check against other people's decoders
 #
 # What is there already is left alone. Exit code 3: something is missing that could not be installed; the command is printed.
 set -euo pipefail
@@ -84,6 +84,7 @@ have iperf3 || need "iperf3, the background traffic" iperf3
 have sysctl || need "sysctl, for the host's settings" procps
 if [ "$mode" = test ]; then
     have tshark || need "tshark, which reads our frames" tshark
+    have valgrind || need "valgrind, which counts instructions" valgrind
     have unshare || need "unshare, for tests in a namespace" util-linux
     [ -x "$root/.venv/bin/python" ] || python3 -c 'import venv, ensurepip' 2>/dev/null ||
         need "Python environments, for asyncua" python3-venv

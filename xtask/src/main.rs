@@ -4,6 +4,7 @@
 mod architecture;
 mod bench;
 mod check;
+mod counts;
 mod files;
 mod workspace;
 
@@ -13,7 +14,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   check   format, lints, licences and sources of dependencies, documentation, architecture, files
-  bench   what publishing and receiving cost beside a bare socket (needs root)
+  bench   what publishing and receiving cost beside a bare socket, a hand-written loop and open62541 (needs root)
+  counts  instructions of the hot paths, compared with xtask/counts.toml (needs valgrind)
   help    this text
 
 Exit codes: 0 all is well, 1 something is not, 2 unknown command or argument,
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some("check") => check::run(),
         Some("bench") => bench::run(&arguments[1..]),
+        Some("counts") => counts::run(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");
             ExitCode::SUCCESS
