@@ -5,6 +5,7 @@
 //! veth pairs in a network namespace of its own; the rows take turns, and ratios are formed within a block.
 
 mod codec;
+mod contest;
 mod dispatch;
 mod hand;
 mod interop;
@@ -89,7 +90,11 @@ fn measure(options: &Options) -> Result<(String, Value), Failure> {
             let report = wire::measure(options.amount)?;
             (report.text(), report.json())
         }
-        What::Loop | What::Latency | What::Groups => return Err("not yet".into()),
+        What::Loop => {
+            let report = contest::measure(options)?;
+            (report.text(), report.json())
+        }
+        What::Latency | What::Groups => return Err("not yet".into()),
     })
 }
 

@@ -123,7 +123,7 @@ fn build() -> Result<PathBuf, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let ours = messages.filter(|message| message["target"]["name"] == "counted");
-    let path = ours.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last();
+    let path = ours.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
     path.ok_or_else(|| "cargo told no path of the program with the hot paths".to_owned())
 }
 

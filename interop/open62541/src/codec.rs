@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
+use crate::drive::THERE;
 use crate::message::Message;
 use crate::{number, serve, settle};
 
@@ -19,7 +20,7 @@ pub(crate) fn run(cpu: usize, fields: &str, answers: &mut std::fs::File) -> Resu
     let mut messages = Vec::new();
     for fields in fields.split(',') {
         let fields: usize = number(fields)?;
-        messages.push((fields, Message::new(fields)?));
+        messages.push((fields, Message::new(fields, THERE, THERE)?));
     }
     let _granted = settle(cpu);
     answers.flush().map_err(|error| error.to_string())?;

@@ -4,9 +4,11 @@
 //! a line; the end of the input ends it.
 //!
 //! - `codec CPU FIELDS,…`: builds and takes apart messages, without a socket ([`codec`]).
-//! - `echo INTERFACE CPU FIELDS loop|socket`: answers frames, with the stack's event loop or a socket of our own.
-//! - `cycle NEAR CPU FAR CPU FIELDS`: both ends of the papers' cycle.
+//! - `echo INTERFACE CPU FIELDS loop|socket|codec`: answers frames, with the stack's event loop, with a socket of our own
+//!   before its server, or with its codec alone.
+//! - `cycle NEAR CPU FAR CPU FIELDS socket|codec`: both ends of the papers' cycle.
 
+mod alone;
 mod codec;
 mod message;
 mod server;
@@ -19,6 +21,7 @@ mod drive;
 use std::io::{BufRead, Write};
 use std::sync::mpsc;
 
+use alone::Alone;
 use drive::{BACK, End, Job, Outcome, Side, THERE};
 use rt::thread::{Granted, Requested, prepare};
 use server::{Ids, Receive, Server};
@@ -34,11 +37,11 @@ fn main() {
     let result = match arguments[..] {
         ["codec", cpu, fields] => number(cpu).and_then(|cpu| codec::run(cpu, fields, &mut answers)),
         ["echo", interface, cpu, fields, receive] => echo(interface, cpu, fields, receive, &mut answers),
-        ["cycle", near, near_cpu, far, far_cpu, fields] => {
-            cycle([(near, near_cpu), (far, far_cpu)], fields, &mut answers)
+        ["cycle", near, near_cpu, far, far_cpu, fields, receive] => {
+            cycle([(near, near_cpu), (far, far_cpu)], fields, receive, &mut answers)
         }
         _ => {
-            Err("expected: codec CPU FIELDS,… | echo INTERFACE CPU FIELDS loop|socket | cycle NEAR CPU FAR CPU FIELDS"
+            Err("expected: codec CPU FIELDS,… | echo INTERFACE CPU FIELDS loop|socket|codec | cycle NEAR CPU FAR CPU FIELDS socket|codec"
                 .into())
         }
     };
@@ -66,12 +69,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 }
 
 fn settle(cpu: usize) -> Granted {
-    prepare(&Requested {
-        fifo_priority: Some(FIFO_PRIORITY),
-        cpu: Some(cpu),
-        lock_memory: true,
-        ..Requested::default()
-    })
+    prepare(&Requested { fifo_priority: Some(FIFO_PRIORITY), cpu: Some(cpu), ..Requested::default() })
 }
 
 /// Runs `job` for each line of the input and writes what it tells.
@@ -86,30 +84,21 @@ fn serve(answers: &mut std::fs::File, mut job: impl FnMut(&str) -> Result<String
 }
 
 fn echo(interface: &str, cpu: &str, fields: &str, receive: &str, answers: &mut std::fs::File) -> Result<(), String> {
-    let receive = match receive {
-        "loop" => Receive::EventLoop,
-        "socket" => Receive::OwnSocket,
-        other => return Err(format!("expected loop or socket, found {other:?}")),
-    };
-    let mut server = Server::start(interface, Ids { reads: THERE, writes: BACK }, number(fields)?, receive, 0)?;
-    let _granted = settle(number(cpu)?);
-    serve(answers, |line| match Job::parse(line)? {
-        Job::Echo { waiting, frames } => {
-            drain(&mut server)?;
-            Ok(drive::echo(&mut server, waiting, frames)?.line())
-        }
-        Job::Cycle(_) => Err("this end only echoes".to_owned()),
-    })
+    let ids = Ids { reads: THERE, writes: BACK };
+    if receive == "codec" {
+        return answer(Alone::open(interface, ids, number(fields)?)?, cpu, answers);
+    }
+    answer(Server::start(interface, ids, number(fields)?, Receive::parse(receive)?, 0)?, cpu, answers)
 }
 
-fn drain(end: &mut impl End) -> Result<(), String> {
-    while end.read()?.is_some() {}
-    Ok(())
+fn answer(mut end: impl End, cpu: &str, answers: &mut std::fs::File) -> Result<(), String> {
+    let _granted = settle(number(cpu)?);
+    serve(answers, |line| Ok(drive::run(&mut end, Side::Loopback, Job::parse(line)?)?.line()))
 }
 
 /// Each end in a thread with a server of its own.
-fn cycle(ends: [(&str, &str); 2], fields: &str, answers: &mut std::fs::File) -> Result<(), String> {
-    let fields = number(fields)?;
+fn cycle(ends: [(&str, &str); 2], fields: &str, receive: &str, answers: &mut std::fs::File) -> Result<(), String> {
+    let fields: u16 = number(fields)?;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (index, (interface, cpu)) in ends.into_iter().enumerate() {
@@ -121,21 +110,15 @@ fn cycle(ends: [(&str, &str); 2], fields: &str, answers: &mut std::fs::File) -> 
             let (jobs, orders) = mpsc::channel::<Job>();
             let (outcomes, results) = mpsc::channel::<Result<Outcome, String>>();
             scope.spawn(move || {
-                let started = Server::start(interface, ids, fields, Receive::OwnSocket, index as u16);
-                let mut server = match started {
-                    Ok(server) => server,
-                    Err(error) => return drop(outcomes.send(Err(error))),
+                let served = if receive == "codec" {
+                    Alone::open(interface, ids, fields.into()).map(|end| work(end, side, cpu, &orders, &outcomes))
+                } else {
+                    Receive::parse(receive)
+                        .and_then(|receive| Server::start(interface, ids, fields, receive, index as u16))
+                        .map(|end| work(end, side, cpu, &orders, &outcomes))
                 };
-                let _granted = settle(cpu);
-                _ = outcomes.send(Ok(Outcome::default()));
-                for job in orders {
-                    let outcome = match job {
-                        Job::Cycle(plan) => drive::cycle(&mut server, side, plan),
-                        Job::Echo { .. } => Err("these ends run cycles".to_owned()),
-                    };
-                    if outcomes.send(outcome).is_err() {
-                        break;
-                    }
+                if let Err(error) = served {
+                    _ = outcomes.send(Err(error));
                 }
             });
             threads.push((jobs, results));
@@ -155,4 +138,19 @@ fn cycle(ends: [(&str, &str); 2], fields: &str, answers: &mut std::fs::File) -> 
             Ok(Outcome::both(source, &loopback).line())
         })
     })
+}
+
+/// Does jobs until nobody gives any.
+fn work(
+    mut end: impl End,
+    side: Side,
+    cpu: usize,
+    orders: &mpsc::Receiver<Job>,
+    outcomes: &mpsc::Sender<Result<Outcome, String>>,
+) {
+    let _granted = settle(cpu);
+    let mut answer = outcomes.send(Ok(Outcome::default()));
+    while let (Ok(()), Ok(job)) = (answer, orders.recv()) {
+        answer = outcomes.send(drive::run(&mut end, side, job));
+    }
 }

@@ -8,10 +8,11 @@ use std::ptr;
 
 use open62541_sys as ua;
 
-use crate::drive::THERE;
-
 /// DataSetWriterId of the papers' example.
 pub(crate) const WRITER_ID: u16 = 62541;
+
+/// Ethernet header with tag.
+pub(crate) const HEADER_BYTES: usize = 18;
 
 #[repr(C)]
 struct DataSetMessageHeader {
@@ -114,13 +115,17 @@ pub(crate) struct Message {
     fields: Box<[ua::UA_DataValue]>,
     set: Box<DataSetMessage>,
     message: Box<NetworkMessage>,
+    /// Room for an Ethernet header, and the message.
     bytes: Vec<u8>,
+    message_bytes: usize,
     arena: Arena,
+    /// PublisherId and WriterGroupId of what is read.
+    reads: (u16, u16),
 }
 
 impl Message {
-    /// A message of `fields` UInt64 and the Boolean.
-    pub(crate) fn new(fields: usize) -> Result<Self, String> {
+    /// A message of `fields` UInt64 and the Boolean; `writes` and `reads` are PublisherId and WriterGroupId.
+    pub(crate) fn new(fields: usize, writes: (u16, u16), reads: (u16, u16)) -> Result<Self, String> {
         let mut values = vec![0_u64; fields].into_boxed_slice();
         let mut running = Box::new(true);
         let mut data = vec![scalar(ua::UA_TYPES_BOOLEAN, (&raw mut *running).cast())];
@@ -137,31 +142,42 @@ impl Message {
         set.fields = data.as_mut_ptr();
         message.version = 1;
         message.publisher_id_enabled = true;
-        message.publisher_id = publisher_id(THERE.0);
+        message.publisher_id = publisher_id(writes.0);
         message.group_header_enabled = true;
         message.group_header.writer_group_id_enabled = true;
-        message.group_header.writer_group_id = THERE.1;
+        message.group_header.writer_group_id = writes.1;
         message.payload_header_enabled = true;
         message.message_count = 1;
         message.writer_ids[0] = WRITER_ID;
         message.messages = &raw mut *set;
         let arena = Arena::new(1 << 16);
-        let mut new = Self { values, _running: running, fields: data, set, message, bytes: vec![0; 2048], arena };
-        new.check()?;
+        let mut new = Self {
+            values,
+            _running: running,
+            fields: data,
+            set,
+            message,
+            bytes: vec![0; 2048],
+            message_bytes: 0,
+            arena,
+            reads,
+        };
+        new.check(writes)?;
         Ok(new)
     }
 
     /// Whether the bytes are the papers' and come back as they went.
-    fn check(&mut self) -> Result<(), String> {
+    fn check(&mut self, writes: (u16, u16)) -> Result<(), String> {
         let counter = 0x0102_0304_0506_0708;
-        let expected = expected(self.values.len(), counter, 9);
+        let written = expected(writes, self.values.len(), counter, 9);
+        let read = expected(self.reads, self.values.len(), counter, 9);
         self.fill(counter);
         let found = self.encode(9)?.to_vec();
-        if found != expected {
-            return Err(format!("open62541 encodes\n{found:02x?}, expected\n{expected:02x?}"));
+        if found != written {
+            return Err(format!("open62541 encodes\n{found:02x?}, expected\n{written:02x?}"));
         }
         for arena in [true, false] {
-            match self.decode(&expected, arena)? {
+            match self.decode(&read, arena)? {
                 Some(found) if found == counter => {}
                 found => return Err(format!("open62541 decodes {found:?}, expected {counter}")),
             }
@@ -185,11 +201,23 @@ impl Message {
     pub(crate) fn encode(&mut self, ticks: i64) -> Result<&[u8], String> {
         self.set.header.timestamp = ticks;
         debug_assert_eq!(self.set.fields.cast_const(), self.fields.as_ptr());
-        let mut out = ua::UA_ByteString { length: self.bytes.len(), data: self.bytes.as_mut_ptr() };
+        let out = self.bytes.get_mut(HEADER_BYTES..).unwrap_or_default();
+        let mut out = ua::UA_ByteString { length: out.len(), data: out.as_mut_ptr() };
         // SAFETY: the message points to parts of `self`, and `out` to its buffer; null options are allowed.
         let status = unsafe { UA_NetworkMessage_encodeBinary(&raw const *self.message, &raw mut out, ptr::null()) };
         good(status, "encoding")?;
-        Ok(&self.bytes[..out.length])
+        self.message_bytes = out.length;
+        Ok(&self.frame()[HEADER_BYTES..])
+    }
+
+    /// The message that was encoded last, behind its Ethernet header.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.bytes[..HEADER_BYTES + self.message_bytes]
+    }
+
+    /// Puts an Ethernet header with tag before the message.
+    pub(crate) fn set_header(&mut self, header: [u8; HEADER_BYTES]) {
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header);
     }
 
     /// Decodes, checks what a reader checks, and copies the values out; tells the last of them. Memory comes from an
@@ -224,8 +252,8 @@ impl Message {
         unsafe {
             let publisher = &message.publisher_id;
             if publisher.idType != ua::UA_PublisherIdType::UA_PUBLISHERIDTYPE_UINT16
-                || *publisher.id.uint16.as_ref() != THERE.0
-                || message.group_header.writer_group_id != THERE.1
+                || *publisher.id.uint16.as_ref() != self.reads.0
+                || message.group_header.writer_group_id != self.reads.1
                 || message.message_count != 1
                 || message.writer_ids[0] != WRITER_ID
             {
@@ -273,12 +301,12 @@ unsafe extern "C" fn arena_calloc(context: *mut c_void, count: usize, size: usiz
 }
 
 /// The papers' message (OPC 10000-14 §7.2.4), written down.
-fn expected(fields: usize, counter: u64, ticks: i64) -> Vec<u8> {
+fn expected(ids: (u16, u16), fields: usize, counter: u64, ticks: i64) -> Vec<u8> {
     // Version and flags: PublisherId, GroupHeader, PayloadHeader, extended flags; a PublisherId of type UInt16.
     let mut bytes = vec![0xF1, 0x01];
-    bytes.extend(THERE.0.to_le_bytes());
+    bytes.extend(ids.0.to_le_bytes());
     bytes.push(0x01);
-    bytes.extend(THERE.1.to_le_bytes());
+    bytes.extend(ids.1.to_le_bytes());
     bytes.push(1);
     bytes.extend(WRITER_ID.to_le_bytes());
     // DataSetFlags: valid, versions, second byte; timestamp.

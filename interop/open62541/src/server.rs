@@ -37,6 +37,16 @@ pub(crate) enum Receive {
     OwnSocket,
 }
 
+impl Receive {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+        match word {
+            "loop" => Ok(Self::EventLoop),
+            "socket" => Ok(Self::OwnSocket),
+            other => Err(format!("expected loop, socket or codec, found {other:?}")),
+        }
+    }
+}
+
 /// PublisherId and WriterGroupId of what is read and written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids {
@@ -130,7 +140,6 @@ impl Server {
             settings.networkMessageContentMask = NETWORK_MESSAGE_MASK;
             let mut group: ua::UA_WriterGroupConfig = std::mem::zeroed();
             group.name = string("group");
-            group.enabled = true;
             group.customStateMachine = Some(follow);
             group.writerGroupId = ids.1;
             group.publishingInterval = 1_000.0;
@@ -142,7 +151,6 @@ impl Server {
             settings.dataSetMessageContentMask = DATA_SET_MESSAGE_MASK;
             let mut writer: ua::UA_DataSetWriterConfig = std::mem::zeroed();
             writer.name = string("writer");
-            writer.enabled = true;
             writer.dataSetWriterId = WRITER_ID;
             writer.keyFrameCount = 1;
             writer.messageSettings =
@@ -161,7 +169,6 @@ impl Server {
         unsafe {
             let mut group: ua::UA_ReaderGroupConfig = std::mem::zeroed();
             group.name = string("group");
-            group.enabled = true;
             let mut reader_group = node(0);
             let reading = copy(&self.reading);
             let result = ua::UA_Server_addReaderGroup(server, reading, &raw const group, &raw mut reader_group);
@@ -186,7 +193,6 @@ impl Server {
             settings.dataSetMessageContentMask = DATA_SET_MESSAGE_MASK;
             let mut reader: ua::UA_DataSetReaderConfig = std::mem::zeroed();
             reader.name = string("reader");
-            reader.enabled = true;
             reader.publisherId = publisher_id(ids.0);
             reader.writerGroupId = ids.1;
             reader.dataSetWriterId = WRITER_ID;
@@ -239,6 +245,13 @@ impl End for Server {
         Ok(())
     }
 
+    fn wait_long(&mut self) -> Result<(), String> {
+        match &mut self.socket {
+            Some(socket) => socket.wait_long(),
+            None => self.wait(Nanos::ZERO),
+        }
+    }
+
     fn application(&mut self, counter: Option<u64>) {
         for (output, input) in self.output.iter_mut().zip(&self.input).skip(1) {
             output.value = counter.unwrap_or(input.value);
@@ -283,7 +296,6 @@ fn add_connection(
         address.url = string(URL);
         let mut config: ua::UA_PubSubConnectionConfig = std::mem::zeroed();
         config.name = string(name);
-        config.enabled = true;
         config.customStateMachine = state_machine;
         config.publisherId = publisher_id(publisher);
         config.transportProfileUri = string(PROFILE);

@@ -57,6 +57,12 @@ impl Writer {
         &self.frame
     }
 
+    /// The frame as it was built last.
+    #[inline]
+    pub(super) fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
     #[inline]
     fn stamp(&mut self, ticks: i64) {
         let timestamp = TAGGED_HEADER_BYTES + TIMESTAMP.start..TAGGED_HEADER_BYTES + TIMESTAMP.end;
@@ -100,6 +106,12 @@ impl Reader {
         }
         Some(&self.values)
     }
+
+    /// What was read last: the running state and the values.
+    #[inline]
+    pub(super) fn newest(&self) -> (bool, &[u64]) {
+        (self.running, &self.values)
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +135,8 @@ mod tests {
             source.application(1);
             assert_eq!(writer.build(2, 11), source.publish(11).unwrap().frame);
             assert_eq!(reader.take_apart(&uadp[..uadp.len() - 1]), None);
-            assert!(reader.running);
+            assert_eq!(reader.newest().1.len(), usize::from(fields));
+            assert!(reader.newest().0);
             let mut other = uadp.to_vec();
             other[0] ^= 1;
             assert_eq!(reader.take_apart(&other), None);

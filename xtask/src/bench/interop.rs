@@ -31,7 +31,7 @@ impl Program {
             .ok()
             .and_then(|path| Some(path.ancestors().nth(2)?.join("interop")))
             .ok_or("the target folder is not known")?;
-        eprintln!("Building open62541 (about a minute the first time) …");
+        eprintln!("Building open62541, about a minute the first time …");
         let output = cargo()
             .args(["build", "--release", "--quiet", "--locked", "--manifest-path"])
             .arg(root().join("interop/open62541/Cargo.toml"))

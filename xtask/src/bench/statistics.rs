@@ -67,6 +67,11 @@ pub(super) fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }
 
+/// The value below which such a part of the values lies; NaN of nothing.
+pub(super) fn quantile_of(values: &[f64], part: f64) -> f64 {
+    quantile(&sorted(values), part)
+}
+
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -41,10 +41,8 @@ fn own_cost(profile: &str, program: &str) -> u64 {
             ours = object == program;
         } else if line.starts_with("calls=") {
             callee = true;
-        } else if line.starts_with(|first: char| first.is_ascii_digit()) {
-            if !std::mem::take(&mut callee) && ours {
-                sum += line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
-            }
+        } else if line.starts_with(|first: char| first.is_ascii_digit()) && !std::mem::take(&mut callee) && ours {
+            sum += line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
         }
     }
     sum

@@ -10,7 +10,7 @@
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use rt::clock::{now, sleep_through, spin_until};
+use rt::clock::{now, sleep_through};
 use units::{Nanos, Tai};
 
 /// PublisherId and WriterGroupId of the frames that the source sends.
@@ -165,8 +165,17 @@ impl Job {
     }
 }
 
+/// Does a job, after what another one has left behind is thrown away.
+pub(crate) fn run(end: &mut impl End, side: Side, job: Job) -> Result<Outcome, String> {
+    while end.read()?.is_some() {}
+    match job {
+        Job::Echo { waiting, frames } => echo(end, waiting, frames),
+        Job::Cycle(plan) => cycle(end, side, plan),
+    }
+}
+
 /// Answers frames until all are answered or the time is over.
-pub(crate) fn echo(end: &mut impl End, waiting: Waiting, frames: u32) -> Result<Outcome, String> {
+fn echo(end: &mut impl End, waiting: Waiting, frames: u32) -> Result<Outcome, String> {
     let until = now() + ECHO_TIMEOUT;
     let (mut outcome, mut looks) = (Outcome::default(), 0_u32);
     while outcome.answered < frames {
@@ -211,11 +220,9 @@ impl Phase {
 }
 
 /// Runs one end through its cycles.
-pub(crate) fn cycle(end: &mut impl End, side: Side, plan: Plan) -> Result<Outcome, String> {
+fn cycle(end: &mut impl End, side: Side, plan: Plan) -> Result<Outcome, String> {
     let mut run = Run { plan, outcome: Outcome::default(), newest: None, back: 0 };
     run.outcome.above_ns.reserve_exact(plan.cycles as usize);
-    // What another block left behind.
-    while end.read()?.is_some() {}
     plan.wait(plan.t0 - plan.length);
     let began = thread_time();
     let (mut cycle, mut built) = (0, false);
@@ -309,6 +316,18 @@ impl Plan {
     }
 }
 
+/// Reads the clock until it shows `due` or later; tells that reading.
+#[inline]
+pub(crate) fn spin_until(due: Tai) -> Tai {
+    loop {
+        let now = now();
+        if now >= due {
+            return now;
+        }
+        std::hint::spin_loop();
+    }
+}
+
 /// Processor time that the calling thread has used.
 pub(crate) fn thread_time() -> Nanos {
     Nanos(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| time.num_nanoseconds()))
@@ -393,8 +412,8 @@ mod tests {
         let length = Nanos::from_millis(40);
         let plan = Plan { waiting: Waiting::Sleep, length, cycles: 12, t0: now() + length * 2 };
         let (source, loopback) = std::thread::scope(|scope| {
-            let loopback = scope.spawn(|| cycle(&mut end(false), Side::Loopback, plan).unwrap());
-            (cycle(&mut end(true), Side::Source, plan).unwrap(), loopback.join().unwrap())
+            let loopback = scope.spawn(|| run(&mut end(false), Side::Loopback, Job::Cycle(plan)).unwrap());
+            (run(&mut end(true), Side::Source, Job::Cycle(plan)).unwrap(), loopback.join().unwrap())
         });
         let both = Outcome::both(source, &loopback);
         assert!(both.above_ns.len() + both.skipped as usize + both.unread as usize >= 8, "{both:?}");

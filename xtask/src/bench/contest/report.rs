@@ -1,0 +1,219 @@
+//! The results of `cargo xtask bench loop`, for people and for machines.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::super::interop::Program;
+use super::super::options::Options;
+use super::super::place;
+use super::super::print::shown_ratio;
+use super::super::rounds::Failure;
+use super::super::statistics::{Median, Spread, differences, median, quantile_of, ratios};
+use super::super::surroundings::Surroundings;
+use super::drive::Waiting;
+use super::stolen::Stolen;
+use super::{cycle, echo};
+
+/// What was measured.
+#[derive(Debug)]
+pub(in super::super) struct Report {
+    surroundings: Surroundings,
+    blocks: usize,
+    /// Why open62541 is missing.
+    left_out: Option<String>,
+    echoes: Vec<echo::Table>,
+    cycles: Vec<cycle::Table>,
+    stolen: Stolen,
+}
+
+/// Measures what was asked for.
+pub(in super::super) fn measure(options: &Options) -> Result<Report, Failure> {
+    // Before there is a namespace of our own, in which no crate could be fetched.
+    let (program, left_out) = match Program::open62541() {
+        Ok(program) => (Some(program), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let &[near, .., far] = &place::cpus()[..] else {
+        return Err("two processors are needed: one for each end".into());
+    };
+    let pairs = place::make_pairs(echo::PAIRS.max(cycle::PAIRS))?;
+    let (echo_pairs, cycle_pairs) = (pairs.first_chunk(), pairs.first_chunk());
+    let (Some(echo_pairs), Some(cycle_pairs)) = (echo_pairs, cycle_pairs) else { return Err("no veth pairs".into()) };
+    let surroundings = Surroundings::begin();
+    let granted = std::thread::spawn(move || place::settle_on(Some(far)).describe()).join().unwrap_or_default();
+    let (blocks, cpus, program) = (options.amount.blocks, [near, far], program.as_ref());
+    let echoes = if options.echo { echo::measure(echo_pairs, cpus, program, blocks)? } else { Vec::new() };
+    let stolen = Stolen::begin(cpus);
+    let cycles = cycle::measure(cycle_pairs, cpus, program, &options.cycles, blocks)?;
+    Ok(Report { surroundings: surroundings.end(granted), blocks, left_out, echoes, cycles, stolen: stolen.end() })
+}
+
+impl echo::Table {
+    fn row(&self, key: &str) -> Option<&echo::Row> {
+        self.rows.iter().find(|row| row.key == key)
+    }
+
+    fn ratio(&self, row: &echo::Row, to: &str) -> Option<Median> {
+        let other = self.row(to).filter(|other| other.key != row.key)?;
+        Some(Median::of(&ratios(&row.blocks, &other.blocks)))
+    }
+
+    fn text(&self) -> String {
+        let title = match self.waiting {
+            Waiting::Spin => "busy: the contestant looks again and again",
+            Waiting::Sleep => "blocking: the contestant sleeps until a frame comes, every 250 µs",
+        };
+        let mut text = format!("\nEcho, {} fields, {title}\n", self.fields);
+        _ = writeln!(
+            text,
+            "  {:<27} {:>9} {:>9}  {:<15}  {:<22}  × hand-written recv",
+            "", "median µs", "p99 µs", "quartiles", "× hand-written ring"
+        );
+        for row in &self.rows {
+            let spread = Spread::of(&row.blocks);
+            let quartiles = format!("{:.2}…{:.2}", spread.quarter / 1e3, spread.three_quarters / 1e3);
+            let line = format!(
+                "  {:<27} {:>9.2} {:>9.2}  {quartiles:<15}  {:<22}  {}",
+                row.name,
+                spread.median / 1e3,
+                quantile_of(&row.all, 0.99) / 1e3,
+                shown_ratio(self.ratio(row, "ring")),
+                shown_ratio(self.ratio(row, "recv")),
+            );
+            let lost = if row.lost > 0 { format!("  {} without an answer", row.lost) } else { String::new() };
+            _ = writeln!(text, "{}{lost}", line.trim_end());
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let row = |row: &echo::Row| {
+            json!({
+                "key": row.key, "round_trip_ns": Spread::of(&row.blocks).json(), "p99_ns": quantile_of(&row.all, 0.99),
+                "samples": row.all.len(), "lost": row.lost,
+                "to_ring": self.ratio(row, "ring").map(Median::json),
+                "to_recv": self.ratio(row, "recv").map(Median::json),
+            })
+        };
+        json!({
+            "fields": self.fields, "waiting": word(self.waiting),
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl cycle::Table {
+    /// How far a row's counters come back above or below another row's, in nanoseconds; of blocks in which both have
+    /// some.
+    fn difference(&self, row: &cycle::Row, to: &str) -> Option<Median> {
+        let other = self.rows.iter().find(|other| other.key == to && other.key != row.key)?;
+        let differences = differences(&row.blocks, &other.blocks);
+        let differences: Vec<f64> = differences.into_iter().filter(|difference| !difference.is_nan()).collect();
+        (!differences.is_empty()).then(|| Median::of(&differences))
+    }
+
+    fn text(&self) -> String {
+        let length = self.length.0 as f64 / 1e3;
+        let how = if self.waiting == Waiting::Sleep { "sleeping" } else { "spinning" };
+        let mut text =
+            format!("\nCycle of {length} µs, {how}; round trip on the wire by schedule: {} µs\n", 2.0 * length);
+        _ = writeln!(
+            text,
+            "  {:<27} {:>9} {:>9}  {:<23}  {:>9}  missed cycles; lost counters",
+            "above the schedule, µs:", "median", "p99", "− hand-written ring", "CPU µs/c"
+        );
+        for row in &self.rows {
+            let returned: Vec<f64> = row.blocks.iter().copied().filter(|median| !median.is_nan()).collect();
+            let shown = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{:.2}", value / 1e3) };
+            let difference = self.difference(row, "ring").map_or_else(String::new, |Median { value, low, high }| {
+                format!("{:+.2} ({:+.2}…{:+.2})", value / 1e3, low / 1e3, high / 1e3)
+            });
+            let missed = format!("{} of {}", row.skipped, row.cycles);
+            let lost = if row.key == "empty" { String::new() } else { format!("; {}", row.unread) };
+            _ = writeln!(
+                text,
+                "  {:<27} {:>9} {:>9}  {difference:<23}  {:>9.2}  {missed}{lost}",
+                row.name,
+                shown(median(&returned)),
+                shown(quantile_of(&row.all, 0.99)),
+                median(&row.cpu) / 1e3,
+            );
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let row = |row: &cycle::Row| {
+            let empty = row.all.is_empty();
+            json!({
+                "key": row.key, "cycles": row.cycles, "skipped": row.skipped, "samples": row.all.len(),
+                "lost": (row.key != "empty").then_some(row.unread),
+                "above_schedule_ns": (!empty).then(|| json!({
+                    "median": median(&row.all), "p99": quantile_of(&row.all, 0.99),
+                })),
+                "over_ring_ns": self.difference(row, "ring").map(Median::json),
+                "cpu_ns_per_cycle": Spread::of(&row.cpu).json(),
+            })
+        };
+        json!({
+            "cycle_ns": self.length.0, "waiting": word(self.waiting),
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn word(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Sleep => "sleep",
+        Waiting::Spin => "spin",
+    }
+}
+
+impl Report {
+    pub(in super::super) fn text(&self) -> String {
+        let mut text = self.surroundings.head();
+        _ = writeln!(
+            text,
+            "{} blocks a row; contestants take turns block by block. Medians and quartiles are those of the blocks' medians, \
+             p99 that of\nall frames; ratios and differences are formed within blocks, in parentheses 95 % intervals of their \
+             medians.",
+            self.blocks
+        );
+        if let Some(reason) = &self.left_out {
+            _ = writeln!(text, "LEFT OUT: open62541: {reason}");
+        }
+        self.echoes.iter().for_each(|table| text += &table.text());
+        if !self.echoes.is_empty() {
+            text += "\n\
+Echo: from handing over a frame to having its answer, seen by one and the same hand-written end on a receive ring that never
+sleeps. Each contestant checks the constant bytes, copies the values out and into its answer, and gives it a new timestamp.
+";
+        }
+        self.cycles.iter().for_each(|table| text += &table.text());
+        if !self.cycles.is_empty() {
+            _ = write!(
+                text,
+                "\n\
+Cycle: both ends read at 0, launch at 0.2, run the application at 0.3 and publish at 0.6 of it; the source reads on until it
+publishes. Above the schedule is what a counter takes from its publish phase to being read, less 2.6 cycles. A cycle is missed
+when the one before ends a whole cycle late; a counter is lost when none of its frames was read. CPU is that of both ends.
+The row without frames shows what the machine itself takes away.\n{}",
+                self.stolen.text()
+            );
+        }
+        text + &self.surroundings.caveats()
+    }
+
+    pub(in super::super) fn json(&self) -> Value {
+        json!({
+            "format": "downbeat/bench-loop/1",
+            "machine": self.surroundings.json(),
+            "blocks": self.blocks,
+            "left_out": { "open62541": self.left_out },
+            "echo": self.echoes.iter().map(echo::Table::json).collect::<Vec<_>>(),
+            "cycle": self.cycles.iter().map(cycle::Table::json).collect::<Vec<_>>(),
+            "stolen": self.stolen.json(),
+        })
+    }
+}
