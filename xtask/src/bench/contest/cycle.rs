@@ -134,6 +134,11 @@ impl Row {
         Self { key, name, blocks: Vec::new(), all: Vec::new(), cpu: Vec::new(), cycles: 0, skipped: 0, unread: 0 }
     }
 
+    /// Whether most counters came back. What is left of the others says nothing about the rest.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.all.is_empty() && self.unread * 4 <= self.cycles
+    }
+
     fn add(&mut self, outcome: &Outcome, cycles: u32) {
         let above: Vec<f64> = outcome.above_ns.iter().map(|&above| above as f64).collect();
         self.blocks.push(median(&above));

@@ -104,13 +104,10 @@ impl echo::Table {
 }
 
 impl cycle::Table {
-    /// How far a row's counters come back above or below another row's, in nanoseconds; of blocks in which both have
-    /// some.
+    /// How much later a row's counters come back than another row's, in nanoseconds.
     fn difference(&self, row: &cycle::Row, to: &str) -> Option<Median> {
         let other = self.rows.iter().find(|other| other.key == to && other.key != row.key)?;
-        let differences = differences(&row.blocks, &other.blocks);
-        let differences: Vec<f64> = differences.into_iter().filter(|difference| !difference.is_nan()).collect();
-        (!differences.is_empty()).then(|| Median::of(&differences))
+        (row.is_sound() && other.is_sound()).then(|| Median::of(&finite(&differences(&row.blocks, &other.blocks))))
     }
 
     fn text(&self) -> String {
@@ -121,11 +118,10 @@ impl cycle::Table {
         _ = writeln!(
             text,
             "  {:<27} {:>9} {:>9}  {:<23}  {:>9}  missed cycles; lost counters",
-            "above the schedule, µs:", "median", "p99", "− hand-written ring", "CPU µs/c"
+            "above the schedule, µs:", "median", "p99", "over hand-written ring", "CPU µs"
         );
         for row in &self.rows {
-            let returned: Vec<f64> = row.blocks.iter().copied().filter(|median| !median.is_nan()).collect();
-            let shown = |value: f64| if value.is_nan() { "–".to_owned() } else { format!("{:.2}", value / 1e3) };
+            let shown = |value: f64| if row.is_sound() { format!("{:.2}", value / 1e3) } else { "–".to_owned() };
             let difference = self.difference(row, "ring").map_or_else(String::new, |Median { value, low, high }| {
                 format!("{:+.2} ({:+.2}…{:+.2})", value / 1e3, low / 1e3, high / 1e3)
             });
@@ -135,7 +131,7 @@ impl cycle::Table {
                 text,
                 "  {:<27} {:>9} {:>9}  {difference:<23}  {:>9.2}  {missed}{lost}",
                 row.name,
-                shown(median(&returned)),
+                shown(median(&finite(&row.blocks))),
                 shown(quantile_of(&row.all, 0.99)),
                 median(&row.cpu) / 1e3,
             );
@@ -145,12 +141,11 @@ impl cycle::Table {
 
     fn json(&self) -> Value {
         let row = |row: &cycle::Row| {
-            let empty = row.all.is_empty();
             json!({
                 "key": row.key, "cycles": row.cycles, "skipped": row.skipped, "samples": row.all.len(),
                 "lost": (row.key != "empty").then_some(row.unread),
-                "above_schedule_ns": (!empty).then(|| json!({
-                    "median": median(&row.all), "p99": quantile_of(&row.all, 0.99),
+                "above_schedule_ns": row.is_sound().then(|| json!({
+                    "median": median(&finite(&row.blocks)), "p99": quantile_of(&row.all, 0.99),
                 })),
                 "over_ring_ns": self.difference(row, "ring").map(Median::json),
                 "cpu_ns_per_cycle": Spread::of(&row.cpu).json(),
@@ -161,6 +156,11 @@ impl cycle::Table {
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Without those of blocks in which nothing came back.
+fn finite(values: &[f64]) -> Vec<f64> {
+    values.iter().copied().filter(|value| value.is_finite()).collect()
 }
 
 fn word(waiting: Waiting) -> &'static str {
@@ -196,8 +196,8 @@ sleeps. Each contestant checks the constant bytes, copies the values out and int
                 text,
                 "\n\
 Cycle: both ends read at 0, launch at 0.2, run the application at 0.3 and publish at 0.6 of it; the source reads on until it
-publishes. Above the schedule is what a counter takes from its publish phase to being read, less 2.6 cycles. A cycle is missed
-when the one before ends a whole cycle late; a counter is lost when none of its frames was read. CPU is that of both ends.
+publishes. Above the schedule is what a counter takes from its publish phase to being read, less 2.6 cycles; below zero\n\
+when a late end took what was sent for its next cycle. A cycle is missed when the one before ends a whole cycle late; a counter is lost when none of its frames was read; where most are, – stands for the rest. CPU is that of both ends.
 The row without frames shows what the machine itself takes away.\n{}",
                 self.stolen.text()
             );
@@ -215,5 +215,60 @@ The row without frames shows what the machine itself takes away.\n{}",
             "cycle": self.cycles.iter().map(cycle::Table::json).collect::<Vec<_>>(),
             "stolen": self.stolen.json(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Nanos;
+
+    use super::*;
+
+    fn report(echoes: Vec<echo::Table>, cycles: Vec<cycle::Table>) -> Report {
+        let stolen = Stolen::begin([0, 1]);
+        Report { surroundings: Surroundings::default(), blocks: 20, left_out: None, echoes, cycles, stolen }
+    }
+
+    #[test]
+    fn echoes_are_compared_with_both_hand_written_loops() {
+        let row = |key, us: f64| echo::Row {
+            key,
+            name: key,
+            blocks: vec![us * 1e3; 20],
+            all: vec![us * 1e3; 100],
+            lost: u32::from(key == "recv"),
+        };
+        let rows = vec![row("recv", 4.0), row("ring", 3.0), row("downbeat", 3.3)];
+        let mut report = report(vec![echo::Table { waiting: Waiting::Spin, fields: 9, rows }], Vec::new());
+        report.left_out = Some("no cmake".to_owned());
+        let text = report.text();
+        assert!(text.contains("1.100 (1.100…1.100)     0.825 (0.825…0.825)"), "{text}");
+        assert!(text.contains("1 without an answer") && text.contains("LEFT OUT: open62541: no cmake"), "{text}");
+        assert!(!text.contains("Cycle"), "{text}");
+        assert_eq!(report.json()["echo"][0]["rows"][2]["to_ring"]["median"], 1.1);
+    }
+
+    #[test]
+    fn what_is_left_of_lost_counters_is_not_shown() {
+        let row = |key, us: f64, unread| cycle::Row {
+            key,
+            name: key,
+            blocks: vec![us * 1e3, f64::NAN, us * 1e3],
+            all: vec![us * 1e3; 100],
+            cpu: vec![40_000.0; 3],
+            cycles: 800,
+            skipped: 7,
+            unread,
+        };
+        let rows = vec![row("ring", 10.0, 0), row("downbeat", 12.5, 200), row("open62541", 7_777.0, 201)];
+        let table = cycle::Table { waiting: Waiting::Sleep, length: Nanos(62_500), rows };
+        let report = report(Vec::new(), vec![table]);
+        let text = report.text();
+        assert!(text.contains("Cycle of 62.5 µs, sleeping; round trip on the wire by schedule: 125 µs"), "{text}");
+        assert!(text.contains("+2.50 (+2.50…+2.50)") && text.contains("40.00  7 of 800; 200"), "{text}");
+        assert!(!text.contains("7777"), "{text}");
+        let json = report.json();
+        assert_eq!(json["cycle"][0]["rows"][1]["over_ring_ns"]["median"], 2_500.0);
+        assert!(json["cycle"][0]["rows"][2]["above_schedule_ns"].is_null());
     }
 }
