@@ -7,8 +7,10 @@
 mod codec;
 mod contest;
 mod dispatch;
+mod groups;
 mod hand;
 mod interop;
+mod latency;
 mod options;
 mod place;
 mod print;
@@ -94,7 +96,14 @@ fn measure(options: &Options) -> Result<(String, Value), Failure> {
             let report = contest::measure(options)?;
             (report.text(), report.json())
         }
-        What::Latency | What::Groups => return Err("not yet".into()),
+        What::Latency => {
+            let report = latency::measure(options.amount.blocks)?;
+            (report.text(), report.json())
+        }
+        What::Groups => {
+            let report = groups::measure(options.amount)?;
+            (report.text(), report.json())
+        }
     })
 }
 
