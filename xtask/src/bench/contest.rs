@@ -12,6 +12,8 @@ mod report;
 mod simple;
 mod stolen;
 
+use std::collections::BTreeMap;
+
 pub(super) use report::measure;
 
 use super::interop::Process;
@@ -31,6 +33,17 @@ impl Ids {
             Side::Source => Self { writes: THERE, reads: BACK },
             Side::Loopback => Self { writes: BACK, reads: THERE },
         }
+    }
+}
+
+/// Who does not take part, and why.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LeftOut(BTreeMap<&'static str, String>);
+
+impl LeftOut {
+    /// The contestant, or a note of what it failed for.
+    fn unless<T>(&mut self, name: &'static str, started: Result<T, String>) -> Option<T> {
+        started.map_err(|reason| self.0.insert(name, reason)).ok()
     }
 }
 
@@ -65,13 +78,19 @@ mod tests {
     use units::Nanos;
 
     use super::super::place;
-    use super::downbeat::Tracing;
+    use super::downbeat::{Tracing, Way};
     use super::drive::{Plan, Waiting};
     use super::local::{Kind, Place};
     use super::ping::Pinger;
     use super::*;
 
-    const KINDS: [Kind; 4] = [Kind::Recv, Kind::Ring, Kind::Downbeat(Tracing::Off), Kind::Downbeat(Tracing::On)];
+    const KINDS: [Kind; 5] = [
+        Kind::Recv,
+        Kind::Ring,
+        Kind::Downbeat(Way::Packet(Tracing::Off)),
+        Kind::Downbeat(Way::Packet(Tracing::On)),
+        Kind::Downbeat(Way::Xdp),
+    ];
     const FIELDS: u16 = 9;
 
     /// Runs `test` in a namespace with veth pairs, for which a right may be missing.

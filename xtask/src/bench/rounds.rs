@@ -93,7 +93,8 @@ pub(super) fn timed_frames(frames: u32, mut frame: impl FnMut() -> Result<(), Fa
     Ok(started.elapsed())
 }
 
-fn order(rows: usize, round: usize) -> impl Iterator<Item = usize> {
+/// The places of a round: another beginning each time, and every second round backwards.
+pub(super) fn order(rows: usize, round: usize) -> impl Iterator<Item = usize> {
     // Both directions from one start, then the next start.
     let (start, backwards) = (round / 2 % rows, round % 2 == 1);
     (0..rows).map(move |step| (start + if backwards { rows - step } else { step }) % rows)

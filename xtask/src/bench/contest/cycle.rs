@@ -5,20 +5,20 @@ use units::Nanos;
 
 use super::super::interop::Program;
 use super::super::place::Pair;
-use super::super::rounds::Failure;
+use super::super::rounds::{Failure, order};
 use super::super::statistics::median;
-use super::Contestant;
-use super::downbeat::Tracing;
+use super::downbeat::{Tracing, Way};
 use super::drive::{Job, Outcome, Plan, Side, Waiting};
 use super::local::{Kind, Local, Place};
+use super::{Contestant, LeftOut};
 
 /// Contestants with frames, and so veth pairs.
-pub(super) const PAIRS: usize = 6;
+pub(super) const PAIRS: usize = 7;
 
 const FIELDS: u16 = 9;
-/// Length of a block, as long as its cycles allow.
-const BLOCK: Nanos = Nanos::from_millis(100);
-const FEWEST_CYCLES: i64 = 64;
+/// Length of a turn, and turns of a block.
+const TURN: Nanos = Nanos::from_millis(50);
+const TURNS: usize = 2;
 /// From the order to the first cycle: both ends have to wake up.
 const UNTIL_START: Nanos = Nanos::from_millis(4);
 /// Lets others run between two blocks: real-time threads may not have a processor for themselves all the time.
@@ -64,11 +64,12 @@ pub(super) fn measure(
     program: Option<&Program>,
     lengths: &[Nanos],
     blocks: usize,
+    left_out: &mut LeftOut,
 ) -> Result<Vec<Table>, Failure> {
     if lengths.is_empty() {
         return Ok(Vec::new());
     }
-    let mut lanes = lanes(pairs, cpus, program)?;
+    let mut lanes = lanes(pairs, cpus, program, left_out);
     let mut tables = Vec::new();
     for waiting in [Waiting::Sleep, Waiting::Spin] {
         for &length in lengths {
@@ -78,51 +79,54 @@ pub(super) fn measure(
     Ok(tables)
 }
 
-fn lanes(pairs: &[Pair; PAIRS], cpus: [usize; 2], program: Option<&Program>) -> Result<Vec<Lane>, String> {
+fn lanes(pairs: &[Pair; PAIRS], cpus: [usize; 2], program: Option<&Program>, left_out: &mut LeftOut) -> Vec<Lane> {
     let mut lanes = Vec::new();
-    let [recv, ring, ours, traced, codec, server] = pairs;
+    let [recv, ring, ours, traced, xdp, codec, server] = pairs;
     for (key, name, pair, kind) in [
         ("recv", "hand-written, recv", recv, Kind::Recv),
         ("ring", "hand-written, ring", ring, Kind::Ring),
-        ("downbeat", "Downbeat", ours, Kind::Downbeat(Tracing::Off)),
-        ("downbeat_traced", "Downbeat, traced", traced, Kind::Downbeat(Tracing::On)),
+        ("downbeat", "Downbeat", ours, Kind::Downbeat(Way::Packet(Tracing::Off))),
+        ("downbeat_traced", "Downbeat, traced", traced, Kind::Downbeat(Way::Packet(Tracing::On))),
+        ("downbeat_xdp", "Downbeat, AF_XDP", xdp, Kind::Downbeat(Way::Xdp)),
         ("empty", "no frames, only the waiting", recv, Kind::Nothing),
     ] {
         let ends = [
             Place { interface: pair.near.clone(), cpu: cpus[0], side: Side::Source },
             Place { interface: pair.far.clone(), cpu: cpus[1], side: Side::Loopback },
         ];
-        lanes.push(Lane { key, name, contestant: Contestant::Local(Local::start(kind, &ends, FIELDS)?) });
+        let local = left_out.unless(name, Local::start(kind, &ends, FIELDS));
+        lanes.extend(local.map(|local| Lane { key, name, contestant: Contestant::Local(local) }));
     }
-    let Some(program) = program else { return Ok(lanes) };
+    let Some(program) = program else { return lanes };
     let [near, far] = cpus.map(|cpu| cpu.to_string());
     for (key, name, pair, how) in [
         ("open62541_codec", "open62541, its codec alone", codec, "codec"),
         ("open62541", "open62541, recv", server, "socket"),
     ] {
         let fields = FIELDS.to_string();
-        let process = program.start(&["cycle", &pair.near, &near, &pair.far, &far, &fields, how])?;
-        lanes.push(Lane { key, name, contestant: Contestant::Process(process) });
+        let process = program.start(&["cycle", &pair.near, &near, &pair.far, &far, &fields, how]);
+        let process = left_out.unless(name, process);
+        lanes.extend(process.map(|process| Lane { key, name, contestant: Contestant::Process(process) }));
     }
-    Ok(lanes)
+    lanes
 }
 
 fn table(lanes: &mut [Lane], waiting: Waiting, length: Nanos, blocks: usize) -> Result<Table, String> {
-    let cycles = (BLOCK.0 / length.0).max(FEWEST_CYCLES) as u32;
+    let cycles = (TURN.0 / length.0).max(1) as u32;
     let mut rows: Vec<Row> = lanes.iter().map(Row::new).collect();
+    let count = lanes.len();
     // The first block only warms up.
     for block in 0..=blocks {
-        for step in 0..lanes.len() {
-            let step = if block % 2 == 1 { lanes.len() - step } else { step };
-            let index = (block / 2 + step) % lanes.len();
+        let mut turns = vec![Vec::new(); lanes.len()];
+        for index in (0..TURNS).flat_map(|turn| order(count, block * TURNS + turn)) {
             std::thread::sleep(REST);
             let plan = Plan { waiting, length, cycles, t0: now() + UNTIL_START + length };
             let contestant = &mut lanes[index].contestant;
             let outcome = contestant.tell(Job::Cycle(plan)).and_then(|()| contestant.outcome());
-            let outcome = outcome.map_err(|error| format!("{}: {error}", lanes[index].name))?;
-            if block > 0 {
-                rows[index].add(&outcome, cycles);
-            }
+            turns[index].push(outcome.map_err(|error| format!("{}: {error}", lanes[index].name))?);
+        }
+        if block > 0 {
+            rows.iter_mut().zip(&turns).for_each(|(row, turns)| row.add(turns, cycles));
         }
     }
     Ok(Table { waiting, length, rows })
@@ -139,13 +143,15 @@ impl Row {
         !self.all.is_empty() && self.unread * 4 <= self.cycles
     }
 
-    fn add(&mut self, outcome: &Outcome, cycles: u32) {
-        let above: Vec<f64> = outcome.above_ns.iter().map(|&above| above as f64).collect();
+    /// A block.
+    fn add(&mut self, turns: &[Outcome], cycles: u32) {
+        let above: Vec<f64> = turns.iter().flat_map(|turn| &turn.above_ns).map(|&above| above as f64).collect();
         self.blocks.push(median(&above));
         self.all.extend(above);
-        self.cpu.push(outcome.cpu.0 as f64 / f64::from(cycles));
-        self.cycles += 2 * u64::from(cycles);
-        self.skipped += u64::from(outcome.skipped);
-        self.unread += u64::from(outcome.unread);
+        let cycles = turns.len() as u64 * u64::from(cycles);
+        self.cpu.push(turns.iter().map(|turn| turn.cpu.0 as f64).sum::<f64>() / cycles as f64);
+        self.cycles += 2 * cycles;
+        self.skipped += turns.iter().map(|turn| u64::from(turn.skipped)).sum::<u64>();
+        self.unread += turns.iter().map(|turn| u64::from(turn.unread)).sum::<u64>();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use link::xdp::{XdpOptions, XdpPort, XdpReceiver, XdpSender};
 use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use pubsub::{NetworkMessageLayout, Publisher, Received, Subscriber, SubscriberConfig, Value};
 use rt::clock::{now, tai_minus_utc};
@@ -17,6 +18,8 @@ use super::drive::End;
 
 /// As in a run.
 const RING_RECORDS: usize = 1 << 16;
+/// Attaching a programme restarts the port.
+const RUNNING_WITHIN: Nanos = Nanos::from_millis(3_000);
 const STAMP_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// Whether each frame is recorded and stamped by the kernel, as in a traced run.
@@ -26,13 +29,43 @@ pub(super) enum Tracing {
     On,
 }
 
+/// How frames come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A packet socket with a receive ring, and a packet socket.
+    Packet(Tracing),
+    /// AF_XDP, both ways.
+    Xdp,
+}
+
+enum Input {
+    Packet(Receiver),
+    Xdp(Box<XdpReceiver>),
+}
+
+enum Output {
+    Packet(Sender),
+    Xdp(Box<XdpSender>),
+}
+
+impl Output {
+    #[inline]
+    fn send(&mut self, frame: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Packet(sender) => sender.send(frame),
+            Self::Xdp(sender) => sender.send(frame),
+        }
+        .map_err(told)
+    }
+}
+
 pub(super) struct Downbeat {
-    receiver: Receiver,
+    input: Input,
     subscriber: Subscriber,
     /// What is published next.
     image: Vec<u8>,
     publisher: Publisher,
-    sender: Sender,
+    output: Output,
     /// A frame that waits for its launch, as in the station's queue.
     launch: Vec<u8>,
     tai_minus_utc: Nanos,
@@ -40,22 +73,35 @@ pub(super) struct Downbeat {
 }
 
 impl Downbeat {
-    pub(super) fn open(interface: &str, ids: Ids, fields: u16, tracing: Tracing) -> Result<Self, String> {
+    pub(super) fn open(interface: &str, ids: Ids, fields: u16, way: Way) -> Result<Self, String> {
         let layout = |(publisher, group)| NetworkMessageLayout::papers(publisher, group, fields);
-        let (tai_minus_utc, traced) = (tai_minus_utc(), tracing == Tracing::On);
-        let stamps = if traced { Stamps::Software } else { Stamps::Off };
-        let options = ReceiverOptions { tai_minus_utc, stamps, ..Default::default() };
-        let sender = Sender::open(interface, SenderOptions { priority: 3, stamps: traced }).map_err(told)?;
+        let tai_minus_utc = tai_minus_utc();
+        let (input, output, trace) = match way {
+            Way::Packet(tracing) => {
+                let traced = tracing == Tracing::On;
+                let stamps = if traced { Stamps::Software } else { Stamps::Off };
+                let options = ReceiverOptions { tai_minus_utc, stamps, ..Default::default() };
+                let sender = Sender::open(interface, SenderOptions { priority: 3, stamps: traced }).map_err(told)?;
+                let trace = traced.then(|| Trace::start(&sender, tai_minus_utc)).transpose()?;
+                let receiver = Receiver::open(interface, options).map_err(told)?;
+                (Input::Packet(receiver), Output::Packet(sender), trace)
+            }
+            Way::Xdp => {
+                let (sender, receiver) = XdpPort::open(interface, XdpOptions::default()).map_err(told)?;
+                link::interface::wait_until_running(interface, RUNNING_WITHIN).map_err(told)?;
+                (Input::Xdp(Box::new(receiver)), Output::Xdp(Box::new(sender)), None)
+            }
+        };
         let publisher = Publisher::new(&layout(ids.writes), Some(&streams::HEADER)).map_err(told)?;
         let mut image = vec![0; publisher.image().bytes()];
         publisher.image().set(&mut image, 0, 0, Value::Boolean(true));
         Ok(Self {
-            receiver: Receiver::open(interface, options).map_err(told)?,
+            input,
             subscriber: Subscriber::new(SubscriberConfig::strict(layout(ids.reads))).map_err(told)?,
             image,
             publisher,
-            trace: traced.then(|| Trace::start(&sender, tai_minus_utc)).transpose()?,
-            sender,
+            trace,
+            output,
             launch: Vec::with_capacity(2048),
             tai_minus_utc,
         })
@@ -75,7 +121,11 @@ fn values(image: &[u8]) -> &[[u8; 8]] {
 impl End for Downbeat {
     #[inline]
     fn read(&mut self) -> Result<Option<u64>, String> {
-        let Some(received) = self.receiver.receive().map_err(told)? else { return Ok(None) };
+        let received = match &mut self.input {
+            Input::Packet(receiver) => receiver.receive(),
+            Input::Xdp(receiver) => receiver.receive(),
+        };
+        let Some(received) = received.map_err(told)? else { return Ok(None) };
         let at = now();
         if !matches!(self.subscriber.receive(received.uadp, at), Received::Message { .. }) {
             return Ok(None);
@@ -90,7 +140,11 @@ impl End for Downbeat {
     }
 
     fn wait(&mut self, timeout: Nanos) -> Result<(), String> {
-        self.receiver.wait(timeout).map(|_| ()).map_err(told)
+        let there = match &self.input {
+            Input::Packet(receiver) => receiver.wait(timeout),
+            Input::Xdp(receiver) => receiver.wait(timeout),
+        };
+        there.map(|_| ()).map_err(told)
     }
 
     #[inline]
@@ -121,7 +175,7 @@ impl End for Downbeat {
         if let Some(trace) = &mut self.trace {
             trace.published(self.launch.len());
         }
-        self.sender.send(&self.launch).map_err(told)
+        self.output.send(&self.launch)
     }
 
     #[inline]
@@ -132,7 +186,7 @@ impl End for Downbeat {
         if let Some(trace) = &mut self.trace {
             trace.published(frame.len());
         }
-        self.sender.send(frame).map_err(told)
+        self.output.send(frame)
     }
 }
 

@@ -4,24 +4,27 @@ use units::Nanos;
 
 use super::super::interop::Program;
 use super::super::place::Pair;
-use super::super::rounds::Failure;
+use super::super::rounds::{Failure, order};
 use super::super::statistics::median;
-use super::Contestant;
-use super::downbeat::Tracing;
+use super::downbeat::{Tracing, Way};
 use super::drive::{Job, Side, Waiting};
 use super::local::{Kind, Local, Place};
 use super::ping::{Pinger, Pings};
+use super::{Contestant, LeftOut};
 
 /// Contestants, and so veth pairs.
-pub(super) const PAIRS: usize = 7;
+pub(super) const PAIRS: usize = 8;
 
 /// Sizes with both sides looking again and again.
 const BUSY_FIELDS: [u16; 4] = [3, 9, 33, 161];
 /// The size with contestants that sleep, and how often they are woken.
 const BLOCKING_FIELDS: u16 = 9;
 const RHYTHM: Nanos = Nanos::from_micros(250);
-const BUSY_FRAMES: u32 = 512;
-const BLOCKING_FRAMES: u32 = 200;
+/// Frames of a turn, and turns of a block: a machine changes its pace within seconds, and so does a host that lets a virtual
+/// one wait.
+const BUSY_FRAMES: u32 = 128;
+const BLOCKING_FRAMES: u32 = 40;
+const TURNS: usize = 5;
 
 /// Until a contestant has thrown away what was left behind.
 const UNTIL_READY: std::time::Duration = std::time::Duration::from_millis(2);
@@ -54,10 +57,11 @@ pub(super) fn measure(
     cpus: [usize; 2],
     program: Option<&Program>,
     blocks: usize,
+    left_out: &mut LeftOut,
 ) -> Result<Vec<Table>, Failure> {
     let mut tables = Vec::new();
     for fields in BUSY_FIELDS {
-        let mut lanes = lanes(pairs, cpus[1], program, fields)?;
+        let mut lanes = lanes(pairs, cpus[1], program, fields, left_out)?;
         let mut waitings = vec![Waiting::Spin];
         if fields == BLOCKING_FIELDS {
             waitings.push(Waiting::Sleep);
@@ -83,18 +87,27 @@ struct Lane {
     pinger: Pinger,
 }
 
-fn lanes(pairs: &[Pair; PAIRS], cpu: usize, program: Option<&Program>, fields: u16) -> Result<Vec<Lane>, String> {
+fn lanes(
+    pairs: &[Pair; PAIRS],
+    cpu: usize,
+    program: Option<&Program>,
+    fields: u16,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Lane>, String> {
     let mut lanes = Vec::new();
-    let [recv, ring, ours, traced, codec, server, events] = pairs;
+    let [recv, ring, ours, traced, xdp, codec, server, events] = pairs;
     for (key, name, pair, kind) in [
         ("recv", "hand-written, recv", recv, Kind::Recv),
         ("ring", "hand-written, ring", ring, Kind::Ring),
-        ("downbeat", "Downbeat", ours, Kind::Downbeat(Tracing::Off)),
-        ("downbeat_traced", "Downbeat, traced", traced, Kind::Downbeat(Tracing::On)),
+        ("downbeat", "Downbeat", ours, Kind::Downbeat(Way::Packet(Tracing::Off))),
+        ("downbeat_traced", "Downbeat, traced", traced, Kind::Downbeat(Way::Packet(Tracing::On))),
+        ("downbeat_xdp", "Downbeat, AF_XDP", xdp, Kind::Downbeat(Way::Xdp)),
     ] {
         let place = Place { interface: pair.far.clone(), cpu, side: Side::Loopback };
-        let contestant = Contestant::Local(Local::start(kind, &[place], fields)?);
-        lanes.push(Lane { key, name, contestant, pinger: Pinger::open(&pair.near, fields)? });
+        if let Some(local) = left_out.unless(name, Local::start(kind, &[place], fields)) {
+            let contestant = Contestant::Local(local);
+            lanes.push(Lane { key, name, contestant, pinger: Pinger::open(&pair.near, fields)? });
+        }
     }
     let Some(program) = program else { return Ok(lanes) };
     for (key, name, pair, how) in [
@@ -102,9 +115,11 @@ fn lanes(pairs: &[Pair; PAIRS], cpu: usize, program: Option<&Program>, fields: u
         ("open62541", "open62541, recv", server, "socket"),
         ("open62541_events", "open62541, its event loop", events, "loop"),
     ] {
-        let process = program.start(&["echo", &pair.far, &cpu.to_string(), &fields.to_string(), how])?;
-        let contestant = Contestant::Process(process);
-        lanes.push(Lane { key, name, contestant, pinger: Pinger::open(&pair.near, fields)? });
+        let process = program.start(&["echo", &pair.far, &cpu.to_string(), &fields.to_string(), how]);
+        if let Some(process) = left_out.unless(name, process) {
+            let contestant = Contestant::Process(process);
+            lanes.push(Lane { key, name, contestant, pinger: Pinger::open(&pair.near, fields)? });
+        }
     }
     Ok(lanes)
 }
@@ -112,23 +127,24 @@ fn lanes(pairs: &[Pair; PAIRS], cpu: usize, program: Option<&Program>, fields: u
 fn table(lanes: &mut [Lane], waiting: Waiting, fields: u16, blocks: usize) -> Result<Table, String> {
     let row = |lane: &Lane| Row { key: lane.key, name: lane.name, blocks: Vec::new(), all: Vec::new(), lost: 0 };
     let mut rows: Vec<Row> = lanes.iter().map(row).collect();
+    let count = lanes.len();
     // The first block only warms up.
     for block in 0..=blocks {
-        for step in 0..lanes.len() {
-            // Both directions from one start, then the next start.
-            let step = if block % 2 == 1 { lanes.len() - step } else { step };
-            let index = (block / 2 + step) % lanes.len();
-            let pings = lanes[index].block(waiting).map_err(|error| format!("{}: {error}", lanes[index].name))?;
-            if block > 0 {
-                rows[index].add(pings);
-            }
+        let mut pings = vec![Pings::default(); lanes.len()];
+        for index in (0..TURNS).flat_map(|turn| order(count, block * TURNS + turn)) {
+            let turn = lanes[index].turn(waiting).map_err(|error| format!("{}: {error}", lanes[index].name))?;
+            pings[index].round_trips_ns.extend(turn.round_trips_ns);
+            pings[index].lost += turn.lost;
+        }
+        if block > 0 {
+            rows.iter_mut().zip(pings).for_each(|(row, pings)| row.add(pings));
         }
     }
     Ok(Table { waiting, fields, rows })
 }
 
 impl Lane {
-    fn block(&mut self, waiting: Waiting) -> Result<Pings, String> {
+    fn turn(&mut self, waiting: Waiting) -> Result<Pings, String> {
         let (rhythm, timed) = match waiting {
             Waiting::Spin => (None, BUSY_FRAMES),
             Waiting::Sleep => (Some(RHYTHM), BLOCKING_FRAMES),

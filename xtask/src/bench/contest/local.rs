@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use super::super::place::settle_on;
 use super::Ids;
-use super::downbeat::{Downbeat, Tracing};
+use super::downbeat::{Downbeat, Way};
 use super::drive::{self, End, Job, Outcome, Side};
 use super::simple::{Nothing, RecvLoop, RingLoop};
 
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     /// Written by hand, with a receive ring.
     Ring,
     /// Ours.
-    Downbeat(Tracing),
+    Downbeat(Way),
     /// No frames at all.
     Nothing,
 }
@@ -80,8 +80,8 @@ impl Thread {
             let served = match kind {
                 Kind::Recv => RecvLoop::open(open, ids, fields).map(|end| serve(end, &place, &orders, &results)),
                 Kind::Ring => RingLoop::open(open, ids, fields).map(|end| serve(end, &place, &orders, &results)),
-                Kind::Downbeat(tracing) => {
-                    Downbeat::open(open, ids, fields, tracing).map(|end| serve(end, &place, &orders, &results))
+                Kind::Downbeat(way) => {
+                    Downbeat::open(open, ids, fields, way).map(|end| serve(end, &place, &orders, &results))
                 }
                 Kind::Nothing => {
                     serve(Nothing, &place, &orders, &results);

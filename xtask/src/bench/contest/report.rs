@@ -13,15 +13,14 @@ use super::super::statistics::{Median, Spread, differences, median, quantile_of,
 use super::super::surroundings::Surroundings;
 use super::drive::Waiting;
 use super::stolen::Stolen;
-use super::{cycle, echo};
+use super::{LeftOut, cycle, echo};
 
 /// What was measured.
 #[derive(Debug)]
 pub(in super::super) struct Report {
     surroundings: Surroundings,
     blocks: usize,
-    /// Why open62541 is missing.
-    left_out: Option<String>,
+    left_out: LeftOut,
     echoes: Vec<echo::Table>,
     cycles: Vec<cycle::Table>,
     stolen: Stolen,
@@ -30,10 +29,8 @@ pub(in super::super) struct Report {
 /// Measures what was asked for.
 pub(in super::super) fn measure(options: &Options) -> Result<Report, Failure> {
     // Before there is a namespace of our own, in which no crate could be fetched.
-    let (program, left_out) = match Program::open62541() {
-        Ok(program) => (Some(program), None),
-        Err(reason) => (None, Some(reason)),
-    };
+    let mut left_out = LeftOut::default();
+    let program = left_out.unless("open62541", Program::open62541());
     let &[near, .., far] = &place::cpus()[..] else {
         return Err("two processors are needed: one for each end".into());
     };
@@ -43,9 +40,10 @@ pub(in super::super) fn measure(options: &Options) -> Result<Report, Failure> {
     let surroundings = Surroundings::begin();
     let granted = std::thread::spawn(move || place::settle_on(Some(far)).describe()).join().unwrap_or_default();
     let (blocks, cpus, program) = (options.amount.blocks, [near, far], program.as_ref());
-    let echoes = if options.echo { echo::measure(echo_pairs, cpus, program, blocks)? } else { Vec::new() };
+    let echoes =
+        if options.echo { echo::measure(echo_pairs, cpus, program, blocks, &mut left_out)? } else { Vec::new() };
     let stolen = Stolen::begin(cpus);
-    let cycles = cycle::measure(cycle_pairs, cpus, program, &options.cycles, blocks)?;
+    let cycles = cycle::measure(cycle_pairs, cpus, program, &options.cycles, blocks, &mut left_out)?;
     Ok(Report { surroundings: surroundings.end(granted), blocks, left_out, echoes, cycles, stolen: stolen.end() })
 }
 
@@ -175,13 +173,13 @@ impl Report {
         let mut text = self.surroundings.head();
         _ = writeln!(
             text,
-            "{} blocks a row; contestants take turns block by block. Medians and quartiles are those of the blocks' medians, \
+            "{} blocks a row; contestants take turns, several in a block. Medians and quartiles are those of the blocks' medians, \
              p99 that of\nall frames; ratios and differences are formed within blocks, in parentheses 95 % intervals of their \
              medians.",
             self.blocks
         );
-        if let Some(reason) = &self.left_out {
-            _ = writeln!(text, "LEFT OUT: open62541: {reason}");
+        for (name, reason) in &self.left_out.0 {
+            _ = writeln!(text, "LEFT OUT: {name}: {reason}");
         }
         self.echoes.iter().for_each(|table| text += &table.text());
         if !self.echoes.is_empty() {
@@ -210,7 +208,7 @@ The row without frames shows what the machine itself takes away.\n{}",
             "format": "downbeat/bench-loop/1",
             "machine": self.surroundings.json(),
             "blocks": self.blocks,
-            "left_out": { "open62541": self.left_out },
+            "left_out": self.left_out.0,
             "echo": self.echoes.iter().map(echo::Table::json).collect::<Vec<_>>(),
             "cycle": self.cycles.iter().map(cycle::Table::json).collect::<Vec<_>>(),
             "stolen": self.stolen.json(),
@@ -226,7 +224,14 @@ mod tests {
 
     fn report(echoes: Vec<echo::Table>, cycles: Vec<cycle::Table>) -> Report {
         let stolen = Stolen::begin([0, 1]);
-        Report { surroundings: Surroundings::default(), blocks: 20, left_out: None, echoes, cycles, stolen }
+        Report {
+            surroundings: Surroundings::default(),
+            blocks: 20,
+            left_out: LeftOut::default(),
+            echoes,
+            cycles,
+            stolen,
+        }
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
         };
         let rows = vec![row("recv", 4.0), row("ring", 3.0), row("downbeat", 3.3)];
         let mut report = report(vec![echo::Table { waiting: Waiting::Spin, fields: 9, rows }], Vec::new());
-        report.left_out = Some("no cmake".to_owned());
+        assert_eq!(report.left_out.unless::<()>("open62541", Err("no cmake".to_owned())), None);
         let text = report.text();
         assert!(text.contains("1.100 (1.100…1.100)     0.825 (0.825…0.825)"), "{text}");
         assert!(text.contains("1 without an answer") && text.contains("LEFT OUT: open62541: no cmake"), "{text}");
