@@ -42,10 +42,10 @@ impl End for Alone {
         self.socket.wait_long()
     }
 
-    /// Values that were read are where those are that will be written.
     fn application(&mut self, counter: Option<u64>) {
-        if let Some(counter) = counter {
-            self.message.fill(counter);
+        match counter {
+            Some(counter) => self.message.fill(counter),
+            None => self.message.echo(),
         }
     }
 

@@ -110,7 +110,10 @@ unsafe extern "C" {
 
 /// A message of the papers' layout with its values, and room to encode it into.
 pub(crate) struct Message {
+    /// What is written.
     values: Box<[u64]>,
+    /// What was read last.
+    read: Box<[u64]>,
     _running: Box<bool>,
     fields: Box<[ua::UA_DataValue]>,
     set: Box<DataSetMessage>,
@@ -152,6 +155,7 @@ impl Message {
         message.messages = &raw mut *set;
         let arena = Arena::new(1 << 16);
         let mut new = Self {
+            read: values.clone(),
             values,
             _running: running,
             fields: data,
@@ -188,6 +192,12 @@ impl Message {
     /// A counter into all values.
     pub(crate) fn fill(&mut self, counter: u64) {
         self.values.fill(counter);
+    }
+
+    /// What was read last into all values.
+    #[inline]
+    pub(crate) fn echo(&mut self) {
+        self.values.copy_from_slice(&self.read);
     }
 
     /// A counter into the first value, as the other contestants change one.
@@ -264,14 +274,14 @@ impl Message {
                 return None;
             }
             let fields = std::slice::from_raw_parts(set.fields, set.field_count.into());
-            for (value, field) in self.values.iter_mut().zip(&fields[1..]) {
+            for (value, field) in self.read.iter_mut().zip(&fields[1..]) {
                 if field.value.type_ != data_type(ua::UA_TYPES_UINT64) {
                     return None;
                 }
                 *value = *field.value.data.cast::<u64>();
             }
         }
-        self.values.last().copied()
+        self.read.last().copied()
     }
 }
 

@@ -186,6 +186,7 @@ impl Report {
             text += "\n\
 Echo: from handing over a frame to having its answer, seen by one and the same hand-written end on a receive ring that never
 sleeps. Each contestant checks the constant bytes, copies the values out and into its answer, and gives it a new timestamp.
+A frame without an answer within 100 ms is in no figure: most often it came before the contestant was awake.
 ";
         }
         self.cycles.iter().for_each(|table| text += &table.text());
@@ -194,8 +195,9 @@ sleeps. Each contestant checks the constant bytes, copies the values out and int
                 text,
                 "\n\
 Cycle: both ends read at 0, launch at 0.2, run the application at 0.3 and publish at 0.6 of it; the source reads on until it
-publishes. Above the schedule is what a counter takes from its publish phase to being read, less 2.6 cycles; below zero\n\
-when a late end took what was sent for its next cycle. A cycle is missed when the one before ends a whole cycle late; a counter is lost when none of its frames was read; where most are, – stands for the rest. CPU is that of both ends.
+publishes. Above the schedule is what a counter takes from its publish phase to being read, less 2.6 cycles; below zero when
+a late end took what was sent for its next cycle. A cycle is missed when the one before ends a whole cycle late; a counter is
+lost when none of its frames was read; where many are, – stands for the rest. CPU is that of both ends.
 The row without frames shows what the machine itself takes away.\n{}",
                 self.stolen.text()
             );
