@@ -110,7 +110,7 @@ pub struct Wake {
 pub struct Totals {
     /// Wake-ups.
     pub wakes: u64,
-    /// Instants that had passed before the thread was done with the one before; they are left out.
+    /// Instants of the plan that had passed before the thread was done with the one before; they are left out.
     pub missed: u64,
     /// Time in gaps of more than 1 µs between two readings; with [`Wait::Spin`] only.
     pub stolen: Nanos,
@@ -143,14 +143,22 @@ pub fn watch(plan: &Plan, stop: &AtomicBool, mut each: impl FnMut(Wake) -> bool)
             break;
         }
         due += Nanos(interval);
-        let behind = (now - due).0;
-        if behind > 0 {
-            let passed = (behind + interval - 1) / interval;
-            totals.missed += passed.unsigned_abs();
-            due += Nanos(interval.saturating_mul(passed));
+        if plan.wakes == Some(totals.wakes) {
+            break;
         }
+        // Instants behind the end of the plan are nobody's to miss.
+        let passed = instants(due, plan.until.map_or(now, |until| now.min(until)), interval);
+        totals.missed += passed.unsigned_abs();
+        due += Nanos(interval.saturating_mul(passed));
     }
     totals
+}
+
+/// How many instants of the grid there are from `due` on that lie before `end`.
+#[inline]
+fn instants(due: Nanos, end: Nanos, interval: i64) -> i64 {
+    let span = (end - due).0.max(0);
+    span / interval + i64::from(span % interval > 0)
 }
 
 fn late(now: Nanos, due: Nanos) -> (Nanos, Nanos) {
@@ -320,6 +328,25 @@ mod tests {
             true
         });
         assert!(totals.missed >= 8 && first.unwrap() > INTERVAL * 8, "{totals:?}");
+    }
+
+    #[test]
+    fn what_is_missed_ends_with_the_plan() {
+        assert_eq!([-5, 0, 1, 10, 11].map(|end| instants(Nanos(0), Nanos(end), 10)), [0, 0, 1, 1, 2]);
+        let late = |plan: &Plan| {
+            // Each wake-up holds the thread for three intervals and more.
+            watch(plan, &AtomicBool::new(false), |_| {
+                std::thread::sleep(Duration::from_millis(2));
+                true
+            })
+        };
+        let mut plan = plan(Clock::Monotonic, Wait::Sleep);
+        plan.until = Some(plan.start + INTERVAL * 20);
+        let totals = late(&plan);
+        assert!(totals.wakes + totals.missed == 20 && totals.missed > totals.wakes, "{totals:?}");
+        // One wake-up, long past: what follows it was not asked for.
+        plan = Plan { wakes: Some(1), until: None, start: plan.start - INTERVAL * 1_000, ..plan };
+        assert_eq!(late(&plan), Totals { wakes: 1, ..Totals::default() });
     }
 
     #[test]
