@@ -1,5 +1,6 @@
 //! A web server under requests, and a computation that fills every processor up to a share.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use super::network::move_away;
 
 /// How busy every processor is to be, percent: "about 30 % utilization on each of the four cores" (Gopiga et al.).
 const BUSY_PERCENT: f64 = 30.0;
+
+/// What is still about that.
+const TOLERANCE_PERCENT: f64 = 10.0;
 
 /// Where the computation begins, thousandths of the time; the server takes the rest.
 const FIRST_SHARE: u32 = 250;
@@ -76,6 +80,14 @@ fn regulate(cpus: &[usize], shares: &[AtomicU32], stop: &AtomicBool) {
             share.store(corrected, Ordering::Relaxed);
         }
     }
+}
+
+/// Words for processors that were not about as busy as they should be.
+pub(super) fn off_the_aim(busy_percent: &BTreeMap<usize, f64>) -> Option<String> {
+    let off = |busy: &f64| (busy - BUSY_PERCENT).abs() > TOLERANCE_PERCENT;
+    let cpus = busy_percent.iter().filter(|(_, busy)| off(busy));
+    let cpus: Vec<String> = cpus.map(|(cpu, busy)| format!("processor {cpu} was {busy:.1} % busy")).collect();
+    (!cpus.is_empty()).then(|| format!("{}, not about {BUSY_PERCENT} %", cpus.join(", ")))
 }
 
 fn corrected(share: u32, busy_percent: f64) -> u32 {
@@ -182,6 +194,13 @@ mod tests {
         assert!((160..=185).contains(&share), "{share}");
         assert_eq!(corrected(10, 100.0), 0);
         assert_eq!(corrected(290, 0.0), 300, "an empty processor is not driven beyond the aim");
+    }
+
+    #[test]
+    fn a_processor_that_others_keep_busy_is_named() {
+        assert_eq!(off_the_aim(&BTreeMap::from([(0, 27.0), (1, 38.5)])), None);
+        let words = off_the_aim(&BTreeMap::from([(0, 99.8), (1, 31.0), (2, 4.0)])).unwrap();
+        assert_eq!(words, "processor 0 was 99.8 % busy, processor 2 was 4.0 % busy, not about 30 %");
     }
 
     #[test]

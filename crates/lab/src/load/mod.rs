@@ -153,6 +153,9 @@ impl Load {
                 Err(why) => self.notes.push(format!("the load did not last to the end: {why}")),
             }
         }
+        if self.profile == Profile::Mixed {
+            self.notes.extend(mixed::off_the_aim(&busy_percent));
+        }
         LoadReport { profile: self.profile.name().into(), seconds, busy_percent, work, notes: self.notes }
     }
 }
