@@ -191,7 +191,7 @@ fn a_frame_with_another_tag_is_counted_and_not_taken() {
         let frame = template.frame().to_vec();
         let send = move || {
             rt::process::enter_network_namespace(Path::new("/run/netns/db-t-tag-pub")).unwrap();
-            let sender = link::Sender::open("eth0", link::SenderOptions { priority: 0, stamps: false }).unwrap();
+            let sender = link::Sender::open("eth0", link::SenderOptions::default()).unwrap();
             (0..count).for_each(|_| sender.send(&frame).unwrap());
         };
         std::thread::spawn(send).join().unwrap();

@@ -101,23 +101,52 @@ impl Control<'_> {
         Some((tpid, u16_at(data, 16)?))
     }
 
-    /// Of `struct sock_extended_err` about a transmit timestamp: the number of the send (`SOF_TIMESTAMPING_OPT_ID`).
-    pub(crate) fn stamped_send(&self) -> Option<u32> {
-        if (self.level, self.kind) != (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) {
+    /// What the error queue says about a packet; on every kind of socket used here, each of which has a type of its own.
+    pub(crate) fn extended_error(&self) -> Option<ExtendedError> {
+        let from_queue = matches!(
+            (self.level, self.kind),
+            (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP)
+                | (libc::SOL_IP, libc::IP_RECVERR)
+                | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+        );
+        if !from_queue {
             return None;
         }
-        // errno, then origin, type, code, padding; info: which of the stamps (SCM_TSTAMP_SND = 0); data: the number.
-        let (errno, origin, info) = (u32_at(self.data, 0)?, *self.data.get(4)?, u32_at(self.data, 8)?);
-        let sent = errno == libc::ENOMSG as u32 && origin == libc::SO_EE_ORIGIN_TIMESTAMPING && info == 0;
-        if sent { u32_at(self.data, 12) } else { None }
+        // errno, origin, type, code, padding, info, data.
+        Some(ExtendedError {
+            errno: i32_at(self.data, 0)?,
+            origin: *self.data.get(4)?,
+            code: *self.data.get(6)?,
+            info: u32_at(self.data, 8)?,
+            data: u32_at(self.data, 12)?,
+        })
+    }
+}
+
+/// `struct sock_extended_err` of linux/errqueue.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExtendedError {
+    pub(crate) errno: i32,
+    pub(crate) origin: u8,
+    pub(crate) code: u8,
+    pub(crate) info: u32,
+    pub(crate) data: u32,
+}
+
+impl ExtendedError {
+    /// Of a transmit timestamp: the number of the send (`SOF_TIMESTAMPING_OPT_ID`).
+    pub(crate) fn stamped_send(&self) -> Option<u32> {
+        // info tells which of the stamps it is: SCM_TSTAMP_SND = 0, on leaving.
+        let stamped = (self.errno, self.origin, self.info) == (libc::ENOMSG, libc::SO_EE_ORIGIN_TIMESTAMPING, 0);
+        stamped.then_some(self.data)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut bytes = (HEADER_BYTES + data.len()).to_ne_bytes().to_vec();
         bytes.extend(level.to_ne_bytes());
         bytes.extend(kind.to_ne_bytes());
@@ -143,9 +172,41 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].software_stamp(), Some(7_000_000_005));
         assert_eq!(found[0].hardware_stamp(), Some(9_000_000_001));
-        assert_eq!((found[0].stripped_tag(), found[0].stamped_send()), (None, None));
+        assert_eq!((found[0].stripped_tag(), found[0].extended_error()), (None, None));
         assert_eq!(found[1].stripped_tag(), Some((0x8100, 0xE00A)));
         assert_eq!((found[1].software_stamp(), found[1].hardware_stamp()), (None, None));
+    }
+
+    #[test]
+    fn the_error_queue_is_read_on_every_kind_of_socket() {
+        // A stamp of send 7, then what follows it on an IP socket: the address that caused an error, here none.
+        let mut stamped = libc::ENOMSG.to_ne_bytes().to_vec();
+        stamped.extend([libc::SO_EE_ORIGIN_TIMESTAMPING, 0, 0, 0]);
+        stamped.extend(0_u32.to_ne_bytes());
+        stamped.extend(7_u32.to_ne_bytes());
+        let kinds = [
+            (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, 0),
+            (libc::SOL_IP, libc::IP_RECVERR, 16),
+            (libc::SOL_IPV6, libc::IPV6_RECVERR, 28),
+        ];
+        for (level, kind, address_bytes) in kinds {
+            let mut data = stamped.clone();
+            data.resize(16 + address_bytes, 0);
+            let bytes = message(level, kind, &data);
+            let error = messages(&bytes).next().unwrap().extended_error().unwrap();
+            assert_eq!(error.stamped_send(), Some(7), "{level} {kind}");
+            for other in [
+                ExtendedError { errno: libc::ECONNREFUSED, ..error },
+                ExtendedError { origin: libc::SO_EE_ORIGIN_ICMP, ..error },
+                ExtendedError { info: 1, ..error },
+            ] {
+                assert_eq!(other.stamped_send(), None, "{other:?}");
+            }
+            let short = message(level, kind, &data[..15]);
+            assert_eq!(messages(&short).next().unwrap().extended_error(), None);
+        }
+        let elsewhere = message(libc::SOL_SOCKET, libc::IP_RECVERR, &stamped);
+        assert_eq!(messages(&elsewhere).next().unwrap().extended_error(), None);
     }
 
     #[test]

@@ -75,6 +75,13 @@ pub enum LinkError {
         /// The interface.
         interface: InterfaceName,
     },
+    /// A call without a launch time on a sender with launch times, or the other way round.
+    LaunchTime {
+        /// Whether the sender needs launch times.
+        needed: bool,
+        /// The interface.
+        interface: InterfaceName,
+    },
     /// Earlier frames of this socket still wait in the queue and fill its send buffer.
     Congested {
         /// The interface.
@@ -156,7 +163,7 @@ impl LinkError {
             Self::Dropped { .. } => libc::ENOBUFS,
             Self::Congested { .. } => libc::EAGAIN,
             Self::Occupied { .. } | Self::QueueTaken { .. } => libc::EBUSY,
-            Self::NoSuchQueue { .. } | Self::ManyQueues { .. } => libc::EINVAL,
+            Self::NoSuchQueue { .. } | Self::ManyQueues { .. } | Self::LaunchTime { .. } => libc::EINVAL,
             Self::Unsupported { .. } => libc::EOPNOTSUPP,
             Self::LockedMemory { .. } => libc::ENOBUFS,
             Self::System { errno, .. } => *errno as i32,
@@ -188,6 +195,16 @@ impl fmt::Display for LinkError {
                 f,
                 "the queue of interface {interface} dropped the frame: it was full, its gate closed or its launch time \
                  past; `tc -s qdisc show dev {interface}` counts them"
+            ),
+            Self::LaunchTime { needed: true, interface } => write!(
+                f,
+                "this sender on interface {interface} was opened with launch times, and its queue may drop frames \
+                 without: send with `send_at`, or open it without `txtime`"
+            ),
+            Self::LaunchTime { needed: false, interface } => write!(
+                f,
+                "this sender on interface {interface} was opened without launch times: send with `send`, or open it \
+                 with `txtime`"
             ),
             Self::Congested { interface } => write!(
                 f,

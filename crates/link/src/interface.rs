@@ -1,6 +1,6 @@
 //! Looking at an interface, in the network namespace of the calling thread.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -43,6 +43,16 @@ pub fn mtu(name: &str) -> Result<u32, LinkError> {
     let request = ask(name, libc::SIOCGIFMTU as _, "SIOCGIFMTU")?;
     // SAFETY: the kernel has filled the MTU variant, an integer.
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
+}
+
+/// As [`mtu`], in the network namespace of a socket.
+pub(crate) fn mtu_near(socket: impl AsFd, name: &str) -> Result<u32, LinkError> {
+    let mut answer = self::request(name)?;
+    let interface = InterfaceName::new(name);
+    ioctl_on(socket, &mut answer, libc::SIOCGIFMTU as _)
+        .map_err(|errno| LinkError::of(errno, "SIOCGIFMTU", "", interface))?;
+    // SAFETY: as above.
+    Ok(unsafe { answer.ifr_ifru.ifru_mtu }.cast_unsigned())
 }
 
 /// Whether it was brought up. It may still have no link partner, and a queue that drops everything:
@@ -106,9 +116,14 @@ pub(crate) fn request(name: &str) -> Result<libc::ifreq, LinkError> {
 pub(crate) fn ioctl(about: &mut libc::ifreq, request: libc::Ioctl) -> Result<(), Errno> {
     // Any socket reaches the device ioctls; this family needs neither rights nor an IP stack.
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    ioctl_on(&socket, about, request)
+}
+
+/// As [`ioctl`], in the network namespace of a socket that is there already.
+fn ioctl_on(socket: impl AsFd, about: &mut libc::ifreq, request: libc::Ioctl) -> Result<(), Errno> {
     // SAFETY: the requests used in this crate read the name and write into the same `ifreq`, live and exclusively
     // borrowed, or into a live structure of the caller's that it points to.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, std::ptr::from_mut(about)) };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request, std::ptr::from_mut(about)) };
     Errno::result(result).map(drop)
 }
 

@@ -14,13 +14,13 @@
 //! - The core strips the outer tag before any socket sees the frame; [`Received::tag`] has it back.
 //!
 //! ```no_run
-//! use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
+//! use downbeat_link::{Departure, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 //! use units::Nanos;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let tai_minus_utc = Nanos(37_000_000_000);
 //! # let frame = [0_u8; 60];
-//! let sender = Sender::open("veth0", SenderOptions { priority: 7, stamps: true })?;
+//! let sender = Sender::open("veth0", SenderOptions { priority: 7, stamps: Stamps::Software, ..Default::default() })?;
 //! let mut left = sender.stamps(tai_minus_utc)?;
 //! let options = ReceiverOptions { tai_minus_utc, stamps: Stamps::Software, ..Default::default() };
 //! let mut receiver = Receiver::open("veth1", options)?;
@@ -31,7 +31,7 @@
 //!         println!("{} bytes, tag {:?}, at {:?}", received.uadp.len(), received.tag, received.stamp);
 //!     }
 //! }
-//! if let Some(stamp) = left.wait(Nanos::from_millis(100))? {
+//! if let Some(Departure::Left(stamp)) = left.wait(Nanos::from_millis(100))? {
 //!     println!("send {} left at {:?}", stamp.id, stamp.at);
 //! }
 //! # Ok(())
@@ -50,10 +50,12 @@ mod publishers;
 mod receiver;
 mod ring;
 mod sender;
+mod sends;
 mod socket;
 mod stamping;
 mod stampmode;
 mod stamps;
+mod txtime;
 mod wait;
 pub mod xdp;
 
@@ -62,7 +64,8 @@ pub use frame::Tag;
 pub use receiver::{BusyPoll, ReceiveWay, Received, Receiver, ReceiverOptions, TagUse};
 pub use sender::{Sender, SenderOptions};
 pub use stampmode::Stamps;
-pub use stamps::{StampReader, TxStamp};
+pub use stamps::{Departure, StampReader, TxStamp};
+pub use txtime::{LaunchClock, LaunchError, LaunchLosses, LostLaunch, TxTime};
 
 /// EtherType of OPC UA UADP (OPC 10000-14 §7.3.3).
 pub const ETHERTYPE_UADP: u16 = 0xB62C;

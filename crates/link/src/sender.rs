@@ -1,28 +1,35 @@
 //! Handing frames to an interface.
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use units::Nanos;
+use units::{Nanos, Tai};
 
 use crate::error::LinkError;
+use crate::interface;
+use crate::sends::Sends;
 use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW, PacketSocket};
-use crate::stamps::{StampReader, Unnumbered};
+use crate::stampmode::Stamps;
+use crate::stamps::{SocketKind, StampReader};
+use crate::txtime::{self, LaunchLosses, TxTime};
 
-/// Stamps waiting to be read are charged to the receive buffer, with nearly a kilobyte each: room for some
-/// thousands, in case the reader is late.
-const STAMP_BUFFER_BYTES: usize = 4 << 20;
+/// Addresses and EtherType.
+const HEADER_BYTES: usize = 14;
+/// An 802.1Q tag.
+const TAG_BYTES: usize = 4;
 
 /// How a sender is set up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SenderOptions {
     /// `SO_PRIORITY`, which chooses the traffic class on this host; usually the PCP of the frames.
     pub priority: u8,
-    /// Whether the kernel shall say when each frame left.
-    pub stamps: bool,
+    /// Which stamp shall tell when each frame left. For hardware stamps the interface is set to stamp every frame
+    /// that asks for it, which needs `CAP_NET_ADMIN`, and left so.
+    pub stamps: Stamps,
+    /// Launch times: frames are sent by [`Sender::send_at`] then, and only so.
+    pub txtime: Option<TxTime>,
 }
 
 /// A socket that sends complete frames (from the destination address on, tag included) and receives nothing.
@@ -31,36 +38,25 @@ pub struct SenderOptions {
 #[derive(Debug)]
 pub struct Sender {
     socket: PacketSocket,
-    attempts: Cell<u32>,
-    stamped: Option<Arc<Unnumbered>>,
+    sends: Sends,
 }
 
 impl Sender {
     /// Opens a sender on an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// No such interface, interface down, or a right is missing: `CAP_NET_RAW`, and for priority 7 on
-    /// older kernels `CAP_NET_ADMIN`.
+    /// No such interface, interface down, or a right is missing: `CAP_NET_RAW`, for launch times by `CLOCK_TAI` and
+    /// hardware stamps `CAP_NET_ADMIN`, as on older kernels for priority 7. [`LinkError::Unsupported`] when the device
+    /// takes no hardware stamps.
     pub fn open(interface: &str, options: SenderOptions) -> Result<Self, LinkError> {
         let socket = PacketSocket::open(interface)?;
         let priority = u32::from(options.priority);
         socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, &priority, "SO_PRIORITY", CAP_NET_ADMIN)?;
-        let stamped = if options.stamps {
-            // OPT_TSONLY: the stamp comes without a copy of the frame.
-            let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
-                | libc::SOF_TIMESTAMPING_SOFTWARE
-                | libc::SOF_TIMESTAMPING_OPT_ID
-                | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-            socket.set_receive_buffer(STAMP_BUFFER_BYTES)?;
-            socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING", CAP_NET_RAW)?;
-            Some(Arc::new(Unnumbered::new()))
-        } else {
-            None
-        };
+        let sends = Sends::set_up(socket.fd.as_fd(), socket.interface, options.stamps, options.txtime)?;
         // Bound without a protocol, it receives nothing, and the kernel remembers the interface. It also takes the
         // protocol of each frame from the frame (since 5.1), which filters on egress look at.
         socket.bind(0)?;
-        Ok(Self { socket, attempts: Cell::new(0), stamped })
+        Ok(Self { socket, sends })
     }
 
     /// Hands over one frame. Never waits and allocates nothing, also when it fails.
@@ -68,10 +64,13 @@ impl Sender {
     /// # Errors
     /// [`LinkError::Dropped`] by the queue, [`LinkError::Congested`], [`LinkError::TooLong`],
     /// [`LinkError::Down`], or another refusal of the kernel, such as `EINVAL` for less than a header.
+    /// [`LinkError::LaunchTime`] from a sender with launch times: an ETF queue would drop the frame.
     #[inline]
     pub fn send(&self, frame: &[u8]) -> Result<(), LinkError> {
-        let attempt = self.attempts.get();
-        self.attempts.set(attempt.wrapping_add(1));
+        if self.sends.clock().is_some() {
+            return Err(self.sends.misused(self.socket.interface));
+        }
+        let attempt = self.sends.begin();
         // Without an address: the kernel would copy it and look the interface up, some 3 % of a send.
         // SAFETY: the kernel reads `frame.len()` bytes of a live slice.
         let sent =
@@ -82,14 +81,39 @@ impl Sender {
         }
     }
 
+    /// Hands over one frame that shall leave at `launch`. Never waits and allocates nothing, also when it fails.
+    ///
+    /// When it leaves is up to the queue of its traffic class. Only ETF and taprio look at launch times (and fq, by
+    /// the monotonic clock); any other queue lets the frame pass at once. ETF with offload lets the network card wait
+    /// until `launch`; without, it hands the frame to the card `delta` earlier. Streams that share an ETF queue must
+    /// be handed over in the order of their launch times. A software taprio drops what does not fit into an open
+    /// window of its class, both ends excluded, and explains it to nobody.
+    ///
+    /// A trap on virtual interfaces (veth): the frame arrives with its launch time where its receive stamp should be
+    /// put. Kernel 6.1 tells it as the stamp, as if the frame were exactly on time whatever happened; kernel 6.18 gives
+    /// a receiver that reads by system calls a real stamp, and one that reads by a ring none. The transmit stamp is a
+    /// real one always.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; of [`LinkError::Dropped`] the [reader](Self::stamps) tells the cause where it is the launch
+    /// time's. [`LinkError::LaunchTime`] from a sender without launch times.
+    #[inline]
+    pub fn send_at(&self, frame: &[u8], launch: Tai) -> Result<(), LinkError> {
+        let Some(clock) = self.sends.clock() else { return Err(self.sends.misused(self.socket.interface)) };
+        let attempt = self.sends.begin_at(launch);
+        txtime::send_at(&self.socket.fd, clock, frame, launch).map_err(|errno| self.failed(attempt, errno, frame.len()))
+    }
+
     #[cold]
     fn failed(&self, attempt: u32, errno: Errno, bytes: usize) -> LinkError {
+        let interface = self.socket.interface;
         // The kernel numbers a frame just before it goes to the queue (`packet_snd`); a frame refused earlier
         // takes no number. ENOBUFS is the queue's answer.
-        if let Some(stamped) = self.stamped.as_ref().filter(|_| errno != Errno::ENOBUFS) {
-            stamped.add(attempt);
+        if errno == Errno::ENOBUFS {
+            self.sends.dropped();
+        } else if errno != Errno::EMSGSIZE || !self.would_fit_with_tag(bytes) {
+            self.sends.unnumbered(attempt);
         }
-        let interface = self.socket.interface;
         match errno {
             Errno::ENOBUFS => LinkError::Dropped { interface },
             Errno::EAGAIN => LinkError::Congested { interface },
@@ -98,16 +122,30 @@ impl Sender {
         }
     }
 
-    /// A reader of the stamps, for another thread. Stamps arrive in UTC: `tai_minus_utc` makes TAI of them.
-    /// Two readers of one sender take each other's stamps away.
+    /// Whether a frame is too long only because it has no tag. The kernel finds that out after it has numbered it.
+    fn would_fit_with_tag(&self, bytes: usize) -> bool {
+        interface::mtu_near(self, self.socket.interface.as_str())
+            .is_ok_and(|mtu| bytes <= HEADER_BYTES + TAG_BYTES + mtu as usize)
+    }
+
+    /// A reader of stamps and lost launch times, for another thread. Software stamps arrive in UTC: `tai_minus_utc`
+    /// makes TAI of them. Two readers of one sender take each other's stamps away.
     ///
     /// # Errors
-    /// The sender was opened without stamps, or too many files are open.
+    /// The sender was opened without stamps and without reports of lost launch times, or too many files are open.
     pub fn stamps(&self, tai_minus_utc: Nanos) -> io::Result<StampReader> {
-        let Some(stamped) = &self.stamped else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this sender was opened without stamps"));
-        };
-        Ok(StampReader::new(self.socket.fd.try_clone()?, Arc::clone(stamped), tai_minus_utc))
+        self.sends.reader(&self.socket.fd, SocketKind::Packet, tai_minus_utc)
+    }
+
+    /// Which stamps its frames get.
+    pub fn stamp_mode(&self) -> Stamps {
+        self.sends.stamps()
+    }
+
+    /// How many frames were lost because of their launch times. All but [`LaunchLosses::dropped`] is counted by the
+    /// [reader](Self::stamps).
+    pub fn launch_losses(&self) -> Arc<LaunchLosses> {
+        self.sends.losses()
     }
 }
 

@@ -46,18 +46,7 @@ impl PacketSocket {
         name: &'static str,
         needs: &'static str,
     ) -> Result<(), LinkError> {
-        // SAFETY: the kernel reads `size_of::<T>()` bytes of a live value. Callers pass integers and the kernel's
-        // own structures, without padding that matters; pointers inside them point to memory they borrow.
-        let result = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                level,
-                option,
-                std::ptr::from_ref(value).cast(),
-                size_of::<T>() as libc::socklen_t,
-            )
-        };
-        Errno::result(result).map(drop).map_err(|errno| LinkError::of(errno, name, needs, self.interface))
+        set_option(&self.fd, level, option, value).map_err(|errno| LinkError::of(errno, name, needs, self.interface))
     }
 
     /// The address of the interface; `protocol` in host order, 0 for none.
@@ -102,9 +91,8 @@ impl PacketSocket {
     /// Asks for a receive buffer of `bytes` (the kernel doubles it for its bookkeeping); beyond
     /// `net.core.rmem_max` only with the right to, and else as much as it gives.
     pub(crate) fn set_receive_buffer(&self, bytes: usize) -> Result<(), LinkError> {
-        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX / 2);
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes, "SO_RCVBUFFORCE", CAP_NET_ADMIN)
-            .or_else(|_| self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes, "SO_RCVBUF", CAP_NET_ADMIN))
+        set_receive_buffer(&self.fd, bytes)
+            .map_err(|errno| LinkError::of(errno, "SO_RCVBUF", CAP_NET_ADMIN, self.interface))
     }
 
     /// The kernel's counters since they were last read.
@@ -123,6 +111,29 @@ impl PacketSocket {
         };
         Errno::result(result).map(|_| statistics)
     }
+}
+
+/// Sets an option of a socket to a value as it stands in memory.
+pub(crate) fn set_option<T: Copy>(fd: impl AsFd, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of a live value. Callers pass integers and the kernel's
+    // own structures, without padding that matters; pointers inside them point to memory they borrow.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Asks for a receive buffer of `bytes` as [`PacketSocket::set_receive_buffer`] does.
+pub(crate) fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> Result<(), Errno> {
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX / 2);
+    set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+        .or_else(|_| set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
 /// One `recv` that does not wait; none when there is nothing. Frames longer than `data` are cut.

@@ -1,4 +1,4 @@
-//! Stamps that a network card takes itself: what a device offers, and switching them on for what arrives.
+//! Stamps that a network card takes itself: what a device offers, and switching them on.
 
 use std::ffi::c_int;
 
@@ -73,26 +73,46 @@ pub fn stamping(name: &str) -> Result<Stamping, LinkError> {
 /// Makes the network card stamp every frame that arrives. The setting is the device's and stays: other programs may
 /// rely on it meanwhile. What is set for frames that leave is kept.
 pub(crate) fn stamp_all_received(name: &str) -> Result<(), LinkError> {
+    let can = stamping(name)?.receive_hardware;
+    let filter = libc::HWTSTAMP_FILTER_ALL as c_int;
+    let done = |config: &libc::hwtstamp_config| stamps_all(config.rx_filter);
+    switch_on(name, can, "hardware stamps of all received frames", done, |config| config.rx_filter = filter)
+}
+
+/// Makes the network card stamp the frames that leave and ask for it; the rest as [`stamp_all_received`].
+pub(crate) fn stamp_all_sent(name: &str) -> Result<(), LinkError> {
+    let can = stamping(name)?.transmit_hardware;
+    let on = libc::HWTSTAMP_TX_ON as c_int;
+    // One-step cards stamp other frames than PTP's as others do.
+    let done = |config: &libc::hwtstamp_config| config.tx_type >= on;
+    switch_on(name, can, "hardware stamps of sent frames", done, |config| config.tx_type = on)
+}
+
+/// Changes the device's setting by `change` unless it is `done` already.
+fn switch_on(
+    name: &str,
+    can: bool,
+    what: &'static str,
+    done: impl Fn(&libc::hwtstamp_config) -> bool,
+    change: impl Fn(&mut libc::hwtstamp_config),
+) -> Result<(), LinkError> {
     let interface = InterfaceName::new(name);
-    let unsupported = LinkError::Unsupported {
-        interface,
-        what: "hardware stamps of all received frames",
-        mend: "`ethtool -T` shows what it can; ask for software stamps",
-    };
-    if !stamping(name)?.receive_hardware {
+    let mend = "`ethtool -T` shows what it can; ask for software stamps";
+    let unsupported = LinkError::Unsupported { interface, what, mend };
+    if !can {
         return Err(unsupported);
     }
     let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
     // A driver that cannot tell its setting is set as if nothing were.
     match configure(name, &mut config, SIOCGHWTSTAMP) {
-        Ok(()) if stamps_all(config.rx_filter) => return Ok(()),
+        Ok(()) if done(&config) => return Ok(()),
         Ok(()) | Err(Errno::EOPNOTSUPP) => {}
         Err(errno) => return Err(LinkError::of(errno, "SIOCGHWTSTAMP", CAP_NET_ADMIN, interface)),
     }
-    config.rx_filter = libc::HWTSTAMP_FILTER_ALL as c_int;
+    change(&mut config);
     match configure(name, &mut config, libc::SIOCSHWTSTAMP as u32) {
         // The driver writes back what it has really set.
-        Ok(()) if stamps_all(config.rx_filter) => Ok(()),
+        Ok(()) if done(&config) => Ok(()),
         Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ERANGE) => Err(unsupported),
         Err(errno) => Err(LinkError::of(errno, "SIOCSHWTSTAMP", CAP_NET_ADMIN, interface)),
     }
@@ -136,9 +156,10 @@ mod tests {
         let loopback = stamping("lo").unwrap();
         assert!(loopback.receive_software, "{loopback:?}");
         assert_eq!((loopback.receive_hardware, loopback.clock), (false, None));
-        let refused = stamp_all_received("lo").unwrap_err();
-        assert!(matches!(refused, LinkError::Unsupported { .. }), "{refused:?}");
-        assert!(refused.to_string().contains("ethtool -T"), "{refused}");
+        for refused in [stamp_all_received("lo").unwrap_err(), stamp_all_sent("lo").unwrap_err()] {
+            assert!(matches!(refused, LinkError::Unsupported { .. }), "{refused:?}");
+            assert!(refused.to_string().contains("ethtool -T"), "{refused}");
+        }
         assert!(matches!(stamping("no-such"), Err(LinkError::NoSuchInterface { .. })));
     }
 }

@@ -43,7 +43,8 @@ fn the_cyclic_path_allocates_nothing() {
 }
 
 fn allocates_nothing(options: ReceiverOptions<'_>) {
-    let sender = Sender::open(PORT_A, SenderOptions { priority: 7, stamps: true }).unwrap();
+    let sender =
+        Sender::open(PORT_A, SenderOptions { priority: 7, stamps: Stamps::Software, ..Default::default() }).unwrap();
     let mut left = sender.stamps(Nanos::ZERO).unwrap();
     let mut receiver = Receiver::open(PORT_B, options).unwrap();
     let mut frame = [0_u8; 77];

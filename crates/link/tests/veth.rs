@@ -4,18 +4,20 @@ mod common;
 
 use common::frames::{TAI_MINUS_UTC, sender, tag, uadp};
 use common::{PORT_A, in_namespace, ip_here, skipped, wait_for_ports};
-use downbeat_link::{LinkError, Sender, SenderOptions, StampReader, TxStamp, interface};
+use downbeat_link::{Departure, LinkError, Sender, SenderOptions, StampReader, Stamps, TxStamp, interface};
 use units::Nanos;
 
 /// All stamps that come until a quarter of a second passes without one.
 fn stamps(reader: &mut StampReader) -> Vec<TxStamp> {
-    std::iter::from_fn(|| reader.wait(Nanos::from_millis(250)).unwrap()).collect()
+    std::iter::from_fn(|| reader.wait(Nanos::from_millis(250)).unwrap()).filter_map(Departure::stamp).collect()
 }
 
 #[test]
 fn stamps_keep_their_numbers_when_sends_fail() {
     in_namespace(|| {
-        let sender = Sender::open(PORT_A, SenderOptions { priority: 3, stamps: true }).unwrap();
+        let sender =
+            Sender::open(PORT_A, SenderOptions { priority: 3, stamps: Stamps::Software, ..SenderOptions::default() })
+                .unwrap();
         let mut left = sender.stamps(TAI_MINUS_UTC).unwrap();
         let good = uadp(tag(3000, 7), &[1; 59]);
         sender.send(&good).unwrap(); // 0
@@ -26,15 +28,21 @@ fn stamps_keep_their_numbers_when_sends_fail() {
         assert_eq!(sender.send(&good[..13]).unwrap_err().errno(), libc::EINVAL); // 3
         assert_eq!(sender.send(&[]).unwrap_err().errno(), libc::EINVAL); // 4
         sender.send(&good).unwrap(); // 5
-        assert_eq!(stamps(&mut left).iter().map(|stamp| stamp.id).collect::<Vec<_>>(), [0, 2, 5]);
+        // What would fit with a tag is refused later than what never fits.
+        for payload_bytes in [1501, 1504, 1505] {
+            let long = sender.send(&uadp(None, &vec![1; payload_bytes])).unwrap_err(); // 6, 7, 8
+            assert!(matches!(long, LinkError::TooLong { .. }), "{long:?}");
+        }
+        sender.send(&good).unwrap(); // 9
+        assert_eq!(stamps(&mut left).iter().map(|stamp| stamp.id).collect::<Vec<_>>(), [0, 2, 5, 9]);
         // An interface that goes down and comes back.
         ip_here(&["link", "set", PORT_A, "down"]);
-        let down = sender.send(&good).unwrap_err(); // 6
+        let down = sender.send(&good).unwrap_err(); // 10
         assert!(matches!(down, LinkError::Down { .. }), "{down:?}");
         ip_here(&["link", "set", PORT_A, "up"]);
         wait_for_ports();
-        sender.send(&good).unwrap(); // 7
-        assert_eq!(stamps(&mut left).iter().map(|stamp| stamp.id).collect::<Vec<_>>(), [7]);
+        sender.send(&good).unwrap(); // 11
+        assert_eq!(stamps(&mut left).iter().map(|stamp| stamp.id).collect::<Vec<_>>(), [11]);
     });
 }
 
@@ -49,7 +57,9 @@ fn a_frame_the_queue_drops_keeps_its_number() {
             skipped("needs tc and the queueing discipline tbf");
             return;
         }
-        let sender = Sender::open(PORT_A, SenderOptions { priority: 0, stamps: true }).unwrap();
+        let sender =
+            Sender::open(PORT_A, SenderOptions { priority: 0, stamps: Stamps::Software, ..SenderOptions::default() })
+                .unwrap();
         let mut left = sender.stamps(TAI_MINUS_UTC).unwrap();
         let big = uadp(None, &[1; 1486]);
         sender.send(&big).unwrap(); // 0: passes

@@ -53,7 +53,7 @@ impl<'a> Sockets<'a> {
 
     /// What carries the frames of one interface and priority.
     pub(crate) fn outlet(&mut self, name: &str, priority: u8) -> Result<Outlet, String> {
-        let stamps = self.spec.stamps;
+        let stamps = if self.spec.stamps { Stamps::Software } else { Stamps::Off };
         let interface = self.interface(name)?;
         if interface.choice.xdp {
             // Frames of all priorities leave through it in the order they come.
@@ -62,7 +62,8 @@ impl<'a> Sockets<'a> {
             return Ok(Outlet::new(Target::Xdp(sender)));
         }
         interface.reached.send = Some("packet socket".into());
-        let sender = Sender::open(name, SenderOptions { priority, stamps }).map_err(|error| error.to_string())?;
+        let sender =
+            Sender::open(name, SenderOptions { priority, stamps, txtime: None }).map_err(|error| error.to_string())?;
         Ok(Outlet::new(Target::Socket(sender)))
     }
 

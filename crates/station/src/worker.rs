@@ -128,7 +128,8 @@ impl Worker {
             let (fetching, sends, names) = (Arc::clone(fetching), Arc::clone(outlet.sends()), Arc::clone(&names));
             fetchers.push(thread::spawn(move || {
                 while fetching.load(Ordering::Relaxed) {
-                    while let Ok(Some(stamp)) = reader.wait(Nanos::from_millis(20)) {
+                    while let Ok(Some(departure)) = reader.wait(Nanos::from_millis(20)) {
+                        let Some(stamp) = departure.stamp() else { continue };
                         let publication = sends.publication(stamp.id);
                         let Some(&(stream, side)) = names.get(publication.end as usize) else { continue };
                         let kind = EventKind::Left { handle: publication.handle, at: stamp.at };

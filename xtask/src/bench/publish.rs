@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::os::fd::AsFd;
 
-use link::{Sender, SenderOptions, StampReader, TxStamp};
+use link::{Departure, Sender, SenderOptions, StampReader, Stamps, TxStamp};
 use rt::clock;
 use rt::ring::{Consumer, Producer, Ring};
 use units::Nanos;
@@ -23,7 +23,7 @@ const STAMP_TIMEOUT: Nanos = Nanos::from_millis(1_000);
 
 /// Measures all rows with messages of `fields` fields.
 pub(super) fn measure(pair: &Pair, fields: u16, amount: Amount) -> Result<Vec<Measured>, Failure> {
-    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, stamps: false })?;
+    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, ..SenderOptions::default() })?;
     let received_before = frames_received(&pair.far)?;
     let bare = bare(&sender, fields)?;
     let by_hand = by_hand(&sender, fields)?;
@@ -85,7 +85,7 @@ fn recorded(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
 }
 
 fn traced(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
-    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, stamps: true })?;
+    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, stamps: Stamps::Software, txtime: None })?;
     let mut stamps = sender.stamps(clock::tai_minus_utc())?;
     let mut traced = Traced::new(fields)?;
     Ok(Row::new("ours_traced", "ours + record + kernel stamps", move || {
@@ -101,7 +101,7 @@ fn traced(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
 fn drain_stamps(stamps: &mut StampReader, sends: std::ops::Range<u32>) -> Result<(), Failure> {
     for send in sends {
         match stamps.wait(STAMP_TIMEOUT)? {
-            Some(TxStamp { id, .. }) if id == send => {}
+            Some(Departure::Left(TxStamp { id, .. })) if id == send => {}
             found => return Err(format!("expected the stamp of send {send}, found {found:?}").into()),
         }
     }
