@@ -1,6 +1,7 @@
 //! Why a socket could not be opened or used.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use nix::errno::Errno;
 
@@ -69,6 +70,34 @@ pub enum LinkError {
         bytes: usize,
         /// The interface.
         interface: InterfaceName,
+    },
+    /// The NetworkMessage does not fit into one datagram, and the kernel may not fragment it.
+    DatagramTooLong {
+        /// Its length.
+        bytes: usize,
+        /// What fits, by the MTU of the path.
+        limit_bytes: usize,
+        /// The interface.
+        interface: InterfaceName,
+    },
+    /// No route leads to the destination, or its host is not there.
+    NoRoute {
+        /// The destination.
+        to: SocketAddr,
+        /// The interface by which it was to be reached.
+        interface: InterfaceName,
+    },
+    /// No interface of this host has the address.
+    NotOurAddress {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The interface.
+        interface: InterfaceName,
+    },
+    /// Another program receives at the address.
+    AddressTaken {
+        /// The address.
+        address: SocketAddr,
     },
     /// The queue of the interface has dropped the frame: it is full, a gate was closed, or a launch time was missed.
     Dropped {
@@ -160,6 +189,10 @@ impl LinkError {
             Self::Down { .. } => libc::ENETDOWN,
             Self::NotPermitted { .. } => libc::EPERM,
             Self::TooLong { .. } => libc::EMSGSIZE,
+            Self::DatagramTooLong { .. } => libc::EMSGSIZE,
+            Self::NoRoute { .. } => libc::EHOSTUNREACH,
+            Self::NotOurAddress { .. } => libc::EADDRNOTAVAIL,
+            Self::AddressTaken { .. } => libc::EADDRINUSE,
             Self::Dropped { .. } => libc::ENOBUFS,
             Self::Congested { .. } => libc::EAGAIN,
             Self::Occupied { .. } | Self::QueueTaken { .. } => libc::EBUSY,
@@ -190,6 +223,29 @@ impl fmt::Display for LinkError {
                 f,
                 "a frame of {bytes} bytes is too long for interface {interface}; \
                  send fewer variables or raise the MTU with `ip link set {interface} mtu N`"
+            ),
+            Self::DatagramTooLong { bytes, limit_bytes, interface } => write!(
+                f,
+                "a NetworkMessage of {bytes} bytes does not fit into one datagram on interface {interface}, which takes \
+                 {limit_bytes}; send fewer variables or raise the MTU of the whole path with `ip link set {interface} \
+                 mtu N`"
+            ),
+            Self::NoRoute { to, interface } => write!(
+                f,
+                "{} cannot be reached by interface {interface}; `ip route get {}` shows the route, `ip neigh` whether \
+                 its host answers",
+                to.ip(),
+                to.ip()
+            ),
+            Self::NotOurAddress { address, interface } => write!(
+                f,
+                "{} is no address of this host; `ip address show {interface}` lists those of interface {interface}",
+                address.ip()
+            ),
+            Self::AddressTaken { address } => write!(
+                f,
+                "another program receives at {address} and does not share it; `ss -ulnp sport = :{}` names it",
+                address.port()
             ),
             Self::Dropped { interface } => write!(
                 f,

@@ -9,6 +9,7 @@ use units::Nanos;
 
 use crate::error::{InterfaceName, LinkError};
 pub use crate::ethtool::{VlanOffload, receive_queues, set_vlan_offload, vlan_offload};
+use crate::socket::set_option;
 pub use crate::stamping::{Stamping, stamping};
 
 /// The number of an interface.
@@ -84,6 +85,13 @@ pub fn wait_until_running(name: &str, timeout: Nanos) -> Result<bool, LinkError>
     // The flag is raised just before the queue is in place (`linkwatch_do_dev`).
     std::thread::sleep(GLANCE);
     Ok(true)
+}
+
+/// Keeps a socket to an interface (`SO_BINDTODEVICE`).
+pub(crate) fn bind_to(socket: impl AsFd, name: &str) -> Result<(), Errno> {
+    // The option wants a name with its final NUL, which an empty request has.
+    let request = request(name).map_err(|error| Errno::from_raw(error.errno()))?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &request.ifr_name)
 }
 
 fn flags(name: &str) -> Result<libc::c_int, LinkError> {

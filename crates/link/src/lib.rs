@@ -10,6 +10,7 @@
 //! - Software stamps are taken in the driver (sending) and on entry into the stack (receiving).
 //!   The kernel has them in UTC; they are returned in TAI with the offset given on opening.
 //! - The kernel switches receive stamps on in the background: frames of about the first 50 ms may have none.
+//! - [`udp`] has both ends over UDP, for unprivileged programs and routed networks.
 //! - [`xdp`] has both ends over AF_XDP, past the stack.
 //! - The core strips the outer tag before any socket sees the frame; [`Received::tag`] has it back.
 //!
@@ -56,6 +57,7 @@ mod stamping;
 mod stampmode;
 mod stamps;
 mod txtime;
+pub mod udp;
 mod wait;
 pub mod xdp;
 

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::errno::Errno;
 use units::{Nanos, Tai};
 
-use crate::error::LinkError;
+use crate::error::{InterfaceName, LinkError};
 use crate::filter::{self, Wanted};
 use crate::frame::Tag;
 use crate::packet::PacketReceiver;
 use crate::ring::RingReceiver;
-use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW, PacketSocket};
+use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW, PacketSocket, set_option};
 use crate::stamping;
 use crate::stampmode::Stamps;
 
@@ -273,16 +273,23 @@ fn switch_on_stamps(socket: &PacketSocket, interface: &str, stamps: Stamps) -> R
 }
 
 fn switch_on_busy_poll(socket: &PacketSocket, options: &ReceiverOptions<'_>) -> Result<BusyPoll, LinkError> {
+    busy_poll(&socket.fd, socket.interface, options.busy_poll_us, options.busy_poll_budget)
+}
+
+/// Switches busy polling on for any kind of socket, if `us` is not 0.
+pub(crate) fn busy_poll(fd: impl AsFd, interface: InterfaceName, us: u32, budget: u16) -> Result<BusyPoll, LinkError> {
     let mut granted = BusyPoll::default();
-    if options.busy_poll_us == 0 {
+    if us == 0 {
         return Ok(granted);
     }
-    let us = c_int::try_from(options.busy_poll_us).unwrap_or(c_int::MAX);
-    let set = |option, value: c_int, name| socket.set(libc::SOL_SOCKET, option, &value, name, CAP_NET_ADMIN);
+    let us = c_int::try_from(us).unwrap_or(c_int::MAX);
+    let set = |option, value: c_int, name| {
+        set_option(&fd, libc::SOL_SOCKET, option, &value)
+            .map_err(|errno| LinkError::of(errno, name, CAP_NET_ADMIN, interface))
+    };
     set(libc::SO_BUSY_POLL, us, "SO_BUSY_POLL")?;
     granted.us = us.cast_unsigned();
     granted.preferred = set(libc::SO_PREFER_BUSY_POLL, 1, "SO_PREFER_BUSY_POLL").is_ok();
-    let budget = options.busy_poll_budget;
     if budget > 0 && set(libc::SO_BUSY_POLL_BUDGET, budget.into(), "SO_BUSY_POLL_BUDGET").is_ok() {
         granted.budget = budget;
     }

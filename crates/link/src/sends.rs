@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use units::{Nanos, Tai};
 
@@ -20,40 +20,53 @@ use crate::txtime::{LaunchClock, LaunchLosses, Launches, TxTime};
 /// thousands, in case the reader is late.
 const ERROR_QUEUE_BYTES: usize = 4 << 20;
 
-/// The sends that the kernel refused before it numbered them. It numbers only what reaches the queue, so its
-/// numbers fall behind ours by one for each of these.
+/// Where the kernel's numbers of sends and ours part: it gives none to a send that it refuses early enough, and on
+/// some kernels one to a try that failed and was repeated.
 #[derive(Debug)]
-pub(crate) struct Unnumbered {
+pub(crate) struct Numbering {
     count: AtomicUsize,
-    attempts: [AtomicU32; Self::ROOM],
+    /// Of each exception the number of the call, and whether the kernel has one more than we (else one less).
+    exceptions: [AtomicU64; Self::ROOM],
 }
 
-impl Unnumbered {
+impl Numbering {
     const ROOM: usize = 1024;
+    const ONE_MORE: u64 = 1 << 32;
 
     pub(crate) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), attempts: std::array::from_fn(|_| AtomicU32::new(0)) }
+        Self { count: AtomicUsize::new(0), exceptions: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Called by the one sending thread, in rising order.
-    pub(crate) fn add(&self, attempt: u32) {
+    /// The call has no number. These two are called by the one sending thread, in rising order.
+    pub(crate) fn without(&self, attempt: u32) {
+        self.add(attempt.into());
+    }
+
+    /// A try of this call has used up a number before that of the call.
+    pub(crate) fn one_more(&self, attempt: u32) {
+        self.add(u64::from(attempt) | Self::ONE_MORE);
+    }
+
+    fn add(&self, exception: u64) {
         let count = self.count.load(Ordering::Relaxed);
-        if let Some(place) = self.attempts.get(count) {
-            place.store(attempt, Ordering::Relaxed);
+        if let Some(place) = self.exceptions.get(count) {
+            place.store(exception, Ordering::Relaxed);
         }
         // Release: a reader that sees the count sees the entry.
         self.count.store(count.saturating_add(1), Ordering::Release);
     }
 
-    /// Our number of the send that the kernel numbered `id`; none after more refusals than there is room for.
+    /// Our number of the send that the kernel numbered `id`; none after more exceptions than there is room for.
     pub(crate) fn attempt(&self, id: u32) -> Option<u32> {
         let count = self.count.load(Ordering::Acquire);
         let mut attempt = id;
-        for refused in self.attempts.iter().take(count) {
-            if refused.load(Ordering::Relaxed) > attempt {
+        for exception in self.exceptions.iter().take(count) {
+            let exception = exception.load(Ordering::Relaxed);
+            let (one_more, at) = (exception & Self::ONE_MORE != 0, exception as u32);
+            if at > attempt || (one_more && at == attempt) {
                 return Some(attempt);
             }
-            attempt = attempt.wrapping_add(1);
+            attempt = if one_more { attempt.wrapping_sub(1) } else { attempt.wrapping_add(1) };
         }
         (count <= Self::ROOM).then_some(attempt)
     }
@@ -62,14 +75,14 @@ impl Unnumbered {
 /// What the reader of the error queue must know of the sends.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    pub(crate) unnumbered: Unnumbered,
+    pub(crate) numbering: Numbering,
     pub(crate) launches: Launches,
     pub(crate) losses: Arc<LaunchLosses>,
 }
 
 impl Ledger {
     pub(crate) fn new(clock: LaunchClock, losses: Arc<LaunchLosses>) -> Self {
-        Self { unnumbered: Unnumbered::new(), launches: Launches::new(clock), losses }
+        Self { numbering: Numbering::new(), launches: Launches::new(clock), losses }
     }
 }
 
@@ -136,7 +149,14 @@ impl Sends {
     /// The kernel refused this call before it gave it a number.
     pub(crate) fn unnumbered(&self, attempt: u32) {
         if let Some(ledger) = &self.ledger {
-            ledger.unnumbered.add(attempt);
+            ledger.numbering.without(attempt);
+        }
+    }
+
+    /// The kernel has given a number to a try of this call that failed and is repeated.
+    pub(crate) fn numbered_twice(&self, attempt: u32) {
+        if let Some(ledger) = &self.ledger {
+            ledger.numbering.one_more(attempt);
         }
     }
 
@@ -194,24 +214,35 @@ mod tests {
 
     #[test]
     fn refused_sends_shift_the_numbers_after_them() {
-        let unnumbered = Unnumbered::new();
-        assert_eq!(unnumbered.attempt(5), Some(5));
+        let numbering = Numbering::new();
+        assert_eq!(numbering.attempt(5), Some(5));
         // Of the attempts 0 1 2 3 4 5 6, the kernel refused 0, 3 and 4 and numbered the others 0 1 2 3.
         for refused in [0, 3, 4] {
-            unnumbered.add(refused);
+            numbering.without(refused);
         }
-        assert_eq!([0, 1, 2, 3].map(|id| unnumbered.attempt(id)), [1, 2, 5, 6].map(Some));
+        assert_eq!([0, 1, 2, 3].map(|id| numbering.attempt(id)), [1, 2, 5, 6].map(Some));
+    }
+
+    #[test]
+    fn repeated_tries_shift_the_numbers_back() {
+        let numbering = Numbering::new();
+        // Call 1 was tried three times, call 2 refused early, call 4 tried twice: numbered 0 1 1 1 3 4 4 5.
+        numbering.one_more(1);
+        numbering.one_more(1);
+        numbering.without(2);
+        numbering.one_more(4);
+        assert_eq!([0, 3, 4, 6, 7].map(|id| numbering.attempt(id)), [0, 1, 3, 4, 5].map(Some));
     }
 
     #[test]
     fn too_many_refusals_are_said() {
-        let unnumbered = Unnumbered::new();
-        for refused in 0..Unnumbered::ROOM as u32 {
-            unnumbered.add(refused * 2 + 1);
+        let numbering = Numbering::new();
+        for refused in 0..Numbering::ROOM as u32 {
+            numbering.without(refused * 2 + 1);
         }
-        assert_eq!(unnumbered.attempt(5_000), Some(5_000 + Unnumbered::ROOM as u32));
-        unnumbered.add(9_999);
-        assert_eq!(unnumbered.attempt(5_000), None);
-        assert_eq!(unnumbered.attempt(0), Some(0), "what left before is still known");
+        assert_eq!(numbering.attempt(5_000), Some(5_000 + Numbering::ROOM as u32));
+        numbering.without(9_999);
+        assert_eq!(numbering.attempt(5_000), None);
+        assert_eq!(numbering.attempt(0), Some(0), "what left before is still known");
     }
 }

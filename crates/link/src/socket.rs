@@ -129,6 +129,21 @@ pub(crate) fn set_option<T: Copy>(fd: impl AsFd, level: c_int, option: c_int, va
     Errno::result(result).map(drop)
 }
 
+/// A value that the kernel fills as [`get_option`] wants it: every bit pattern is one.
+pub(crate) trait Filled: Copy + Default {}
+impl Filled for c_int {}
+impl<const N: usize> Filled for [u32; N] where Self: Default {}
+
+/// Reads an option of a socket; what the kernel does not fill is 0.
+pub(crate) fn get_option<T: Filled>(fd: impl AsFd, level: c_int, option: c_int) -> Result<T, Errno> {
+    let mut value = T::default();
+    let mut bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes into `value`, integers, and the length into `bytes`.
+    let result =
+        unsafe { libc::getsockopt(fd.as_fd().as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut bytes) };
+    Errno::result(result).map(|_| value)
+}
+
 /// Asks for a receive buffer of `bytes` as [`PacketSocket::set_receive_buffer`] does.
 pub(crate) fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> Result<(), Errno> {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX / 2);
@@ -175,16 +190,32 @@ pub(crate) fn receive_message(
     control: &mut ControlBuffer,
     flags: c_int,
 ) -> Result<Option<Message>, Errno> {
+    receive_message_from(fd, data, control, None, flags)
+}
+
+/// As [`receive_message`], with the address of the sender.
+#[inline]
+pub(crate) fn receive_message_from(
+    fd: impl AsFd,
+    data: &mut [u8],
+    control: &mut ControlBuffer,
+    mut from: Option<&mut libc::sockaddr_storage>,
+    flags: c_int,
+) -> Result<Option<Message>, Errno> {
     let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: all-zero bytes are a valid `msghdr`: null pointers with zero lengths. (It has private padding on musl.)
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     loop {
+        if let Some(from) = &mut from {
+            header.msg_name = std::ptr::from_mut::<libc::sockaddr_storage>(from).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        }
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = control.0.len() as _;
-        // SAFETY: `header` points to one `iovec` over `data` and to `control`, with their lengths; all of them are
-        // live and exclusively borrowed for the call.
+        // SAFETY: `header` points to one `iovec` over `data`, to `control` and to `from`, with their lengths; all
+        // of them are live and exclusively borrowed for the call.
         let received = unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut header, flags | libc::MSG_DONTWAIT) };
         return match Errno::result(received) {
             Ok(bytes) => {

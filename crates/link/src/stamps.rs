@@ -139,7 +139,7 @@ impl Meaning {
             return Ok(Some(Departure::Lost(lost)));
         }
         let (Some(id), Some(at)) = (error.stamped_send(), stamp) else { return Ok(None) };
-        let id = self.ledger.unnumbered.attempt(id).ok_or_else(|| {
+        let id = self.ledger.numbering.attempt(id).ok_or_else(|| {
             io::Error::other("too many frames were refused on sending; transmit stamps cannot be assigned")
         })?;
         Ok(Some(Departure::Left(TxStamp { id, at })))

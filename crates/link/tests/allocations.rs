@@ -2,12 +2,17 @@
 
 mod common;
 
+#[path = "common/hosts.rs"]
+mod hosts;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{PORT_A, PORT_B, for_each_way};
-use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse};
-use units::Nanos;
+use downbeat_link::udp::{UdpReceiverOptions, UdpSender, UdpSenderOptions};
+use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse, TxTime};
+use hosts::on_two_hosts;
+use units::{Nanos, Tai};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -39,6 +44,35 @@ fn the_cyclic_path_allocates_nothing() {
         let everything = ReceiverOptions { way, stamps: Stamps::Software, ..ReceiverOptions::default() };
         allocates_nothing(everything);
         allocates_nothing(ReceiverOptions { tag: TagUse::Ignore, stamps: Stamps::Off, ..everything });
+    });
+}
+
+#[test]
+fn the_cyclic_path_over_udp_allocates_nothing() {
+    on_two_hosts(|far| {
+        let options = UdpReceiverOptions { stamps: Stamps::Software, ..UdpReceiverOptions::default() };
+        let mut receiver = far.receiver("239.0.0.1:4840", options);
+        let options = UdpSenderOptions { stamps: Stamps::Software, ..UdpSenderOptions::default() };
+        let sender = UdpSender::open(PORT_A, receiver.address().unwrap(), options).unwrap();
+        let mut left = sender.stamps(Nanos::ZERO).unwrap();
+        let timed = UdpSenderOptions { txtime: Some(TxTime::default()), ..UdpSenderOptions::default() };
+        let timed = UdpSender::open(PORT_A, sender.destination(), timed).unwrap();
+        let too_long = vec![0; 4_000];
+        let before = ALLOCATIONS.with(Cell::get);
+        let mut received = 0;
+        for _ in 0..20 {
+            sender.send(&[7; 59]).unwrap();
+            timed.send_at(&[7; 59], Tai(1)).unwrap();
+            _ = sender.send(&too_long).unwrap_err();
+            _ = timed.send(&[7; 59]).unwrap_err();
+            receiver.wait(Nanos::from_millis(100)).unwrap();
+            while let Some(found) = receiver.receive().unwrap() {
+                received += u32::from(found.uadp == [7; 59]);
+            }
+            left.wait(Nanos::from_millis(100)).unwrap().unwrap();
+        }
+        receiver.drops().unwrap();
+        assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 40));
     });
 }
 
