@@ -21,6 +21,8 @@ const MOST: usize = 1024;
 pub(crate) struct Hosts {
     pub(crate) list: Vec<Host>,
     pub(crate) spans: Vec<Range<usize>>,
+    /// The network interface of a host that has one port.
+    pub(crate) interfaces: Vec<Option<At<String>>>,
     /// False when the kind of a host could not be read: it may be the bridge that connects others.
     pub(crate) complete: bool,
 }
@@ -84,7 +86,7 @@ fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn read(root: &Table<'_>, time: &Time, sink: &mut Sink) -> Hosts {
-    let mut hosts = Hosts { list: Vec::new(), spans: Vec::new(), complete: true };
+    let mut hosts = Hosts { list: Vec::new(), spans: Vec::new(), interfaces: Vec::new(), complete: true };
     let Some(entry) = root.require(sink, "hosts", "[hosts.pub]") else { return hosts };
     let Some(table) = entry.table(sink, "[hosts]") else { return hosts };
     for key in table.keys() {
@@ -103,6 +105,7 @@ pub(crate) fn read(root: &Table<'_>, time: &Time, sink: &mut Sink) -> Hosts {
         hosts.complete &= complete;
         hosts.list.push(host);
         hosts.spans.push(key.span);
+        hosts.interfaces.push(inner.get("interface").and_then(|entry| interface(&entry, sink)));
     }
     check_publisher_ids(&hosts, sink);
     check_clocks(&hosts, sink);
@@ -138,8 +141,11 @@ fn check_name(key: &At<&str>, sink: &mut Sink) {
 
 fn host(name: &str, index: usize, table: &Table<'_>, time: &Time, sink: &mut Sink) -> (Host, bool) {
     const BRIDGE: [&str; 2] = ["latency", "forwarder"];
-    const STATION: [&str; 3] = ["phases", "window", "poll"];
-    table.only(sink, &["kind", "latency", "forwarder", "clock", "phases", "window", "poll", "publisher_id"]);
+    const STATION: [&str; 4] = ["phases", "window", "poll", "interface"];
+    table.only(
+        sink,
+        &["kind", "latency", "forwarder", "clock", "phases", "window", "poll", "publisher_id", "interface"],
+    );
     let known =
         table.get("kind").map_or(Some(false), |entry| entry.word(sink, &[("station", false), ("bridge", true)]));
     // Of unknown kind, it is what its keys make it.
@@ -203,6 +209,23 @@ fn host(name: &str, index: usize, table: &Table<'_>, time: &Time, sink: &mut Sin
             .unwrap_or(FIRST_PUBLISHER_ID + index as u16),
     };
     (host, known.is_some())
+}
+
+/// The name of a network interface of Linux: 1 to 15 bytes without `/`, `:` and blanks.
+pub(crate) fn interface(entry: &Entry<'_>, sink: &mut Sink) -> Option<At<String>> {
+    let text = entry.text(sink, "eth1")?;
+    let odd = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
+    if text.value.is_empty() || text.value.len() > NAME_CHARS || text.value.contains(odd) || text.value.starts_with('.')
+    {
+        sink.error(
+            &text.span,
+            format!("{}: \"{}\" cannot be a network interface", entry.name(), text.value),
+            format!("expected 1 to {NAME_CHARS} characters without `/`, `:` and blanks"),
+            "`ip link` lists those of a machine: write for example `interface = \"eth1\"`",
+        );
+        return None;
+    }
+    Some(At { value: text.value.to_owned(), span: text.span })
 }
 
 fn check_publisher_ids(hosts: &Hosts, sink: &mut Sink) {

@@ -79,7 +79,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
     let port = |index: usize| {
         let (link, side) = (index / 2, index % 2);
         let (host, peer) = (HostId(link + side), HostId(link + 1 - side));
-        Port { host, peer, link: LinkId(link), queue: spec.queue.clone(), shift: Nanos::ZERO }
+        Port { host, peer, link: LinkId(link), queue: spec.queue.clone(), shift: Nanos::ZERO, interface: None }
     };
     let stream = |(index, &(variables, pcp)): (usize, &(u16, u8))| {
         let [high, low] = (1 + 2 * index as u16).to_be_bytes();

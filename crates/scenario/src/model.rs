@@ -184,6 +184,8 @@ pub struct Port {
     pub queue: Queue,
     /// Added to the base-time of the gates in this port, so that they follow the frames along the path.
     pub shift: Nanos,
+    /// The network interface that it is where its host is a machine of its own; a laboratory names its own.
+    pub interface: Option<String>,
 }
 
 /// A PubSub stream: one WriterGroup with one DataSetWriter and, with `echo`, its answer.

@@ -1,11 +1,11 @@
-//! `[[ports]]`: which queue discipline stands where.
+//! `[[ports]]`: which queue discipline stands where, and which network interface a port is.
 
 use std::ops::Range;
 
 use units::{Nanos, Rate};
 
 use crate::diagnostic::Sink;
-use crate::hosts::Hosts;
+use crate::hosts::{self, Hosts};
 use crate::links::Links;
 use crate::model::{HostId, LinkId, Port, Stream};
 use crate::node::{Entry, Table};
@@ -43,22 +43,31 @@ pub(crate) fn read(
     for (index, link) in links.list.iter().enumerate() {
         let [a, b] = link.ends;
         for (host, peer) in [(a, b), (b, a)] {
-            list.push(Port { host, peer, link: LinkId(index), queue: Queue::Fifo, shift: Nanos::ZERO });
+            list.push(Port {
+                host,
+                peer,
+                link: LinkId(index),
+                queue: Queue::Fifo,
+                shift: Nanos::ZERO,
+                interface: None,
+            });
         }
     }
     let mut drafts: Vec<QueueDraft> = Vec::new();
     let mut queue_from: Vec<Option<(Rank, usize, Range<usize>)>> = vec![None; list.len()];
     let mut shift_from: Vec<Option<(Rank, Nanos, Range<usize>)>> = vec![None; list.len()];
+    let mut interface_from: Vec<Option<(Rank, String, Range<usize>)>> = vec![None; list.len()];
     for table in root.tables(sink, "ports") {
-        table.only(sink, &["at", "towards", "queue", "shift"]);
+        table.only(sink, &["at", "towards", "queue", "shift", "interface"]);
         let chosen = choose(&table, hosts, links, &list, sink);
         let queue = table.get("queue").and_then(|entry| queues::read(&entry, time, sink));
         let shift = table.get("shift").and_then(|entry| shift(&entry, sink));
-        if table.get("queue").is_none() && table.get("shift").is_none() {
+        let interface = table.get("interface").and_then(|entry| hosts::interface(&entry, sink));
+        if ["queue", "shift", "interface"].iter().all(|key| table.get(key).is_none()) {
             sink.error(
                 &table.span,
                 "[[ports]] says nothing about its ports",
-                "needs `queue` or `shift`",
+                "needs `queue`, `shift` or `interface`",
                 "add for example `queue = { root = \"fq_codel\" }`",
             );
         }
@@ -75,7 +84,14 @@ pub(crate) fn read(
                 set(&mut shift_from[port], (rank, shift, span.clone()), "shift", &list[port], hosts, sink);
             }
         }
+        if let Some(interface) = interface {
+            for &port in &ports {
+                let value = (rank, interface.value.clone(), interface.span.clone());
+                set(&mut interface_from[port], value, "interface", &list[port], hosts, sink);
+            }
+        }
     }
+    name_interfaces(&mut list, interface_from, hosts, links, sink);
     let draft_of: Vec<Option<usize>> = queue_from.into_iter().map(|from| from.map(|(_, draft, _)| draft)).collect();
     for (index, port) in list.iter_mut().enumerate() {
         if let Some((_, shift, _)) = shift_from[index] {
@@ -86,6 +102,41 @@ pub(crate) fn read(
         }
     }
     Ports { list, drafts, draft_of }
+}
+
+/// Names the interface of each port: what `[[ports]]` says, else what its host says. One interface is one port.
+fn name_interfaces(
+    list: &mut [Port],
+    said: Vec<Option<(Rank, String, Range<usize>)>>,
+    hosts: &Hosts,
+    links: &Links,
+    sink: &mut Sink,
+) {
+    let mut spans: Vec<Option<Range<usize>>> = vec![None; list.len()];
+    for (index, said) in said.into_iter().enumerate() {
+        let of_host =
+            hosts.interfaces[list[index].host.0].as_ref().filter(|_| !links.list[list[index].link.0].ptp_only);
+        let found = said.map(|(_, name, span)| (name, span));
+        let Some((name, span)) = found.or_else(|| of_host.map(|at| (at.value.clone(), at.span.clone()))) else {
+            continue;
+        };
+        let host = list[index].host;
+        let same = |other: &usize| list[*other].host == host && list[*other].interface.as_deref() == Some(&name);
+        if let Some(other) = (0..index).find(same) {
+            let [here, there] = [index, other].map(|port| hosts.name(list[port].peer));
+            sink.error(
+                &span,
+                format!("{}: \"{name}\" would be its port to {there} and its port to {here}", hosts.name(host)),
+                "expected an interface of its own for each port",
+                format!(
+                    "name them one by one: `[[ports]]` with `at = \"{}\"`, `towards = \"{here}\"` and `interface`",
+                    hosts.name(host)
+                ),
+            )
+            .and(spans[other].clone().unwrap_or_default(), "named here");
+        }
+        (list[index].interface, spans[index]) = (Some(name), Some(span));
+    }
 }
 
 /// Puts `new` on a port unless a narrower entry has been there, or as narrow a one, which is an error.

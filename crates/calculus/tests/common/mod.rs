@@ -35,7 +35,14 @@ impl Line {
             let ends = [HostId(number), HostId(number + 1)];
             links.push(Link { ends, rate: *rate, propagation: Nanos(0), ptp_only: false });
             for [host, peer] in [ends, [ends[1], ends[0]]] {
-                ports.push(Port { host, peer, link: LinkId(number), queue: Queue::Fifo, shift: Nanos(0) });
+                ports.push(Port {
+                    host,
+                    peer,
+                    link: LinkId(number),
+                    queue: Queue::Fifo,
+                    shift: Nanos(0),
+                    interface: None,
+                });
             }
         }
         Self {

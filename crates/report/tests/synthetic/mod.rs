@@ -93,6 +93,7 @@ pub(crate) fn scenario() -> Scenario {
         link: LinkId(link),
         queue: Queue::Fifo,
         shift: Nanos(0),
+        interface: None,
     };
     Scenario {
         name: "bridged-250us".into(),

@@ -53,7 +53,7 @@ pub(crate) fn link(scenario: &mut Scenario, from: usize, to: usize, rate: Rate, 
     let link = LinkId(scenario.links.len());
     scenario.links.push(Link { ends, rate, propagation, ptp_only: false });
     for [host, peer] in [ends, [ends[1], ends[0]]] {
-        scenario.ports.push(Port { host, peer, link, queue: queue.clone(), shift: Nanos::ZERO });
+        scenario.ports.push(Port { host, peer, link, queue: queue.clone(), shift: Nanos::ZERO, interface: None });
     }
 }
 
