@@ -43,6 +43,8 @@ pub struct CounterApplication {
     phases_without_news: u32,
     /// Counter to be published: 0 before there is one.
     outgoing: u64,
+    /// The first counter that a Source writes.
+    first: u64,
     history: History,
     missed: u64,
     repeated: u64,
@@ -58,6 +60,7 @@ impl CounterApplication {
             read: None,
             phases_without_news: 0,
             outgoing: 0,
+            first: 1,
             history: History::new(),
             missed: 0,
             repeated: 0,
@@ -100,6 +103,12 @@ impl CounterApplication {
         self.phases_without_news = 0;
     }
 
+    /// Lets a Source that has not run yet begin with `first` instead of 1. Answers to counters before it are those of
+    /// an earlier life of the writer: nothing between them and `first` was missed.
+    pub fn count_from(&mut self, first: u64) {
+        self.first = first.max(1);
+    }
+
     /// The counter in an image of its reader.
     #[inline]
     pub(crate) fn counter(&self, image: &[u8]) -> u64 {
@@ -108,7 +117,8 @@ impl CounterApplication {
 
     #[inline]
     fn take(&mut self, counter: u64, cycle: i64, step: &mut Step) {
-        step.missed = self.read.map_or(0, |last| counter.saturating_sub(last).saturating_sub(1));
+        let known = |last: u64| if self.role == Role::Source { last.max(self.first - 1) } else { last };
+        step.missed = self.read.map_or(0, |last| counter.saturating_sub(known(last)).saturating_sub(1));
         step.read = Some(counter);
         self.read = Some(counter);
         self.phases_without_news = 0;
@@ -128,7 +138,7 @@ impl Application for CounterApplication {
     fn cycle(&mut self, cycle: i64, input: Input<'_>, output: &mut [u8]) -> Step {
         let mut step = Step { read: self.read, ..Step::of(cycle) };
         if self.role == Role::Source {
-            self.outgoing = self.outgoing.wrapping_add(1);
+            self.outgoing = if self.outgoing == 0 { self.first } else { self.outgoing.wrapping_add(1) };
             self.history.write(self.outgoing, cycle);
             step.wrote = Some(self.outgoing);
         }

@@ -150,6 +150,12 @@ impl Endpoint {
         })
     }
 
+    /// Lets the counter of a Source begin with `first` instead of 1; before its first application phase. A writer that is
+    /// started again then goes on above its earlier counters, and each names one message.
+    pub fn count_from(&mut self, first: u64) {
+        self.application.count_from(first);
+    }
+
     /// Takes the UADP bytes of a received frame (no Ethernet header). The newest message since the last application
     /// phase wins. An endpoint without a layout to read finds everything foreign.
     #[inline]
