@@ -20,7 +20,7 @@ const RECENT: usize = 256;
 /// Takes trace events, gives live figures, and joins everything at the end.
 #[derive(Debug)]
 pub struct Collector {
-    streams: Vec<StreamLog>,
+    pub(crate) streams: Vec<StreamLog>,
     recent: Vec<i64>,
     recent_next: usize,
     last_round_trip: Option<Nanos>,
@@ -41,6 +41,21 @@ pub struct Live {
     pub recent_p50: Option<Nanos>,
     /// How many round trips that median is of, at most 256.
     pub recent_count: usize,
+}
+
+/// What one stream has counted so far. What no end here can know is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Messages the writer published.
+    pub published: Option<u64>,
+    /// Messages that arrived at the reader.
+    pub arrived: Option<u64>,
+    /// Messages that came back to the writer or, without an echo, arrived.
+    pub answered: Option<u64>,
+    /// Published messages that did not although later ones did.
+    pub lost: Option<u64>,
+    /// Counters that the application which ends the stream here never read.
+    pub missed: Option<u64>,
 }
 
 /// What was observed of a run.
@@ -71,19 +86,27 @@ pub struct StreamObservations {
     pub parts: Vec<Parts>,
     /// What the phases left of their time, at both ends.
     pub margins: Margins,
+    /// Messages that arrived at the reader; none without its trace.
+    pub arrived: Option<u64>,
+    /// Whether the writer, the reader were not to be observed here: what only they know is absent, not missing.
+    pub elsewhere: [bool; 2],
 }
 
 /// One stream while events come in.
 #[derive(Debug, Default)]
 pub(crate) struct StreamLog {
     pub(crate) messages: Vec<Message>,
-    index: Index,
+    pub(crate) index: Index,
+    /// Cut off from what went on: nothing in it is under way.
+    pub(crate) part: bool,
     /// Writer, reader.
     pub(crate) ends: [EndLog; 2],
     tag: Option<(u16, u8)>,
     echo: bool,
     published: u64,
+    arrived: u64,
     answered: u64,
+    missed: [u64; 2],
     /// Lowest published and highest complete counter, for the live loss.
     first: Option<u64>,
     newest: Option<u64>,
@@ -111,22 +134,25 @@ pub(crate) struct FirstSend {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Send {
-    message: u32,
+pub(crate) struct Send {
+    pub(crate) handle: u32,
+    pub(crate) message: u32,
     /// When it was handed over, and when it left.
-    at: i64,
-    left: i64,
+    pub(crate) at: i64,
+    pub(crate) left: i64,
     /// Error number, if it failed.
-    failed: Option<i32>,
+    pub(crate) failed: Option<i32>,
 }
 
 /// What one end reported.
 #[derive(Debug, Default)]
 pub(crate) struct EndLog {
-    sends: Vec<Send>,
-    send_index: Index,
+    pub(crate) sends: Vec<Send>,
+    pub(crate) send_index: Index,
     /// Whether anything came from this end.
     pub(crate) seen: bool,
+    /// Nothing is to come from it: it runs on another machine.
+    pub(crate) elsewhere: bool,
     /// Last cycle in which a phase ran.
     pub(crate) last_cycle: Option<i64>,
     /// Highest handle with a transmit timestamp.
@@ -226,15 +252,23 @@ impl Message {
 }
 
 impl Collector {
-    /// An empty collector for the streams of `scenario`.
+    /// An empty collector for both ends of the streams of `scenario`.
     pub fn new(scenario: &Scenario) -> Self {
+        Self::of_ends(scenario, |_, _| true)
+    }
+
+    /// An empty collector for the ends that `here` names by stream and side; the others run elsewhere, and nothing is
+    /// amiss when they leave no trace.
+    pub fn of_ends(scenario: &Scenario, here: impl Fn(usize, Side) -> bool) -> Self {
         let streams = scenario
             .streams
             .iter()
-            .map(|stream| {
-                let end = |host| {
+            .enumerate()
+            .map(|(number, stream)| {
+                let end = |side, host| {
                     let phases = scenario.host(host).phases;
                     EndLog {
+                        elsewhere: !here(number, side),
                         outlier_after: outlier_after(stream.cycle),
                         cycle: stream.cycle.0,
                         phase_offsets: [
@@ -247,14 +281,19 @@ impl Collector {
                     }
                 };
                 StreamLog {
-                    ends: [end(stream.writer), end(stream.reader)],
+                    ends: [end(Side::Writer, stream.writer), end(Side::Reader, stream.reader)],
                     tag: stream.tag(),
                     echo: stream.echo,
                     ..StreamLog::default()
                 }
             })
             .collect();
-        Self { streams, recent: Vec::new(), recent_next: 0, last_round_trip: None }
+        Self { streams, ..Self::empty() }
+    }
+
+    /// A collector of no streams.
+    pub(crate) fn empty() -> Self {
+        Self { streams: Vec::new(), recent: Vec::new(), recent_next: 0, last_round_trip: None }
     }
 
     /// Takes one event. Events of streams that the scenario lacks are ignored.
@@ -278,13 +317,15 @@ impl Collector {
         for stream in &self.streams {
             live.frames += stream.published;
             live.answered += stream.answered;
-            if let (Some(first), Some(newest)) = (stream.first, stream.newest) {
-                let due = newest.saturating_sub(first).saturating_add(1).min(stream.published);
-                live.lost += due.saturating_sub(stream.answered);
-            }
+            live.lost += stream.lost();
         }
         live.recent_p50 = crate::dist::median(&mut self.recent.clone()).map(Nanos);
         live
+    }
+
+    /// What each stream has counted so far, in the order of the scenario; parts that were cut off included.
+    pub fn counts(&self) -> Vec<StreamCounts> {
+        self.streams.iter().map(StreamLog::counts).collect()
     }
 
     /// Joins everything into rows, counters and incidents.
@@ -294,6 +335,24 @@ impl Collector {
 }
 
 impl StreamLog {
+    /// Published messages that did not come all the way although later ones did.
+    fn lost(&self) -> u64 {
+        let (Some(first), Some(newest)) = (self.first, self.newest) else { return 0 };
+        newest.saturating_sub(first).saturating_add(1).min(self.published).saturating_sub(self.answered)
+    }
+
+    fn counts(&self) -> StreamCounts {
+        let [writer, reader] = [&self.ends[0], &self.ends[1]].map(|end| !end.elsewhere);
+        let whole = writer && (self.echo || reader);
+        StreamCounts {
+            published: writer.then_some(self.published),
+            arrived: reader.then_some(self.arrived),
+            answered: whole.then_some(self.answered),
+            lost: whole.then_some(self.lost()),
+            missed: if self.echo && writer { Some(self.missed[0]) } else { reader.then_some(self.missed[1]) },
+        }
+    }
+
     fn message(&mut self, counter: u64, cycle: i64) -> usize {
         if let Some(position) = self.index.get(counter) {
             let message = &mut self.messages[position];
@@ -372,6 +431,7 @@ impl StreamLog {
                 log.ran(cycle);
                 let (all_missed, all_repeated) = log.application.get_or_insert((0, 0));
                 *all_missed = all_missed.saturating_add(missed);
+                self.missed[end] = self.missed[end].saturating_add(missed);
                 *all_repeated += u64::from(repeated);
                 if let (Some(elapsed), Some(_), false) = (round_trip_cycles, read, repeated) {
                     log.round_trips.push((cycle, elapsed));
@@ -436,6 +496,7 @@ impl StreamLog {
             return None;
         }
         let before = message.complete(echo);
+        self.arrived += u64::from(side == Side::Reader && message.t[3] == NONE);
         message.t[first + 1] = decoded.0;
         message.t[first] = stamp.map_or(NONE, |stamp| stamp.0);
         if message.complete(echo) && !before {
@@ -471,10 +532,37 @@ impl Message {
     }
 }
 
+impl StreamLog {
+    /// The same stream with nothing logged and nothing counted.
+    pub(crate) fn without_log(&self) -> Self {
+        Self { tag: self.tag, echo: self.echo, ..Self::default() }
+    }
+}
+
 impl EndLog {
+    /// The same end with nothing logged; what it has reached stays known.
+    pub(crate) fn without_log(&self) -> Self {
+        Self {
+            seen: self.seen,
+            elsewhere: self.elsewhere,
+            last_cycle: self.last_cycle,
+            last_left: self.last_left,
+            origin: self.origin,
+            outlier_after: self.outlier_after,
+            cycle: self.cycle,
+            phase_offsets: self.phase_offsets,
+            ..Self::default()
+        }
+    }
+
+    /// The cycle at an instant, once a phase told when cycle 0 was.
+    pub(crate) fn cycle_at(&self, at: i64) -> Option<i64> {
+        self.origin.map(|origin| at.saturating_sub(origin).div_euclid(self.cycle.max(1)))
+    }
+
     fn send(&mut self, handle: u32) -> &mut Send {
         let position = self.send_index.get(u64::from(handle)).unwrap_or_else(|| {
-            self.sends.push(Send { message: u32::MAX, at: NONE, left: NONE, failed: None });
+            self.sends.push(Send { handle, message: u32::MAX, at: NONE, left: NONE, failed: None });
             self.send_index.insert(u64::from(handle), self.sends.len() - 1);
             self.sends.len() - 1
         });

@@ -46,11 +46,25 @@ pub struct RunFile {
     pub hosts: Vec<HostResult>,
     /// Whether the requirement is met.
     pub verdict: Verdict,
+    /// The part folders of a run that was rotated: the rows and distributions are in them. Absent without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartRef>,
     /// What went wrong and why, in the order of time.
     pub incidents: Vec<Incident>,
     /// How many incidents of each kind the list leaves out; absent when none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub incidents_left_out: BTreeMap<String, u64>,
+}
+
+/// A part of a run that was rotated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRef {
+    /// Its folder, inside that of the run.
+    pub folder: String,
+    /// Messages its writers published.
+    pub frames: u64,
+    /// Whether it meets the requirement for itself.
+    pub met: bool,
 }
 
 /// The scenario a run is of.
@@ -73,6 +87,9 @@ pub struct StreamResult {
     pub name: String,
     /// Messages the writer published, those still under way at the end included.
     pub frames: u64,
+    /// Messages that arrived at the reader; absent without its trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<u64>,
     /// Bytes of UADP in one frame.
     pub bytes: u32,
     /// Its cycle.

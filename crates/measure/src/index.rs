@@ -6,12 +6,14 @@ const ABSENT: u32 = u32::MAX;
 /// How far a key may lie beyond the dense part and still extend it.
 const REACH: usize = 1 << 12;
 
-/// A map from keys that mostly count up from near zero to positions in a vector.
+/// A map from keys that mostly count up from near the first one to positions in a vector.
 ///
 /// Keys near the others cost four bytes; a stray one (a counter out of a broken frame) goes to a hash map instead
 /// of stretching the vector, so memory stays linear in the number of keys.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
+    /// The key of the first place, [`REACH`] below the first key that came: events come in any order.
+    base: Option<u64>,
     dense: Vec<u32>,
     stray: HashMap<u64, u32>,
 }
@@ -19,7 +21,7 @@ pub(crate) struct Index {
 impl Index {
     /// The position of `key`.
     pub(crate) fn get(&self, key: u64) -> Option<usize> {
-        let dense = usize::try_from(key).ok().and_then(|key| self.dense.get(key)).copied();
+        let dense = self.base.and_then(|base| place(base, key)).and_then(|place| self.dense.get(place)).copied();
         match dense {
             Some(position) if position != ABSENT => Some(position as usize),
             _ => self.stray.get(&key).map(|&position| position as usize),
@@ -29,12 +31,13 @@ impl Index {
     /// Sets the position of a key that has none.
     pub(crate) fn insert(&mut self, key: u64, position: usize) {
         let position = position as u32;
-        match usize::try_from(key) {
-            Ok(key) if key < self.dense.len() + REACH => {
-                if key >= self.dense.len() {
-                    self.dense.resize(key + 1, ABSENT);
+        let base = *self.base.get_or_insert(key.saturating_sub(REACH as u64 - 1));
+        match place(base, key) {
+            Some(place) if place < self.dense.len() + REACH => {
+                if place >= self.dense.len() {
+                    self.dense.resize(place + 1, ABSENT);
                 }
-                self.dense[key] = position;
+                self.dense[place] = position;
             }
             _ => {
                 self.stray.insert(key, position);
@@ -43,9 +46,26 @@ impl Index {
     }
 }
 
+fn place(base: u64, key: u64) -> Option<usize> {
+    usize::try_from(key.checked_sub(base)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_far_from_zero_stay_dense() {
+        let mut index = Index::default();
+        let base = 1_800_000_000_000;
+        for key in 0..10_000 {
+            index.insert(base + key, key as usize);
+        }
+        index.insert(base - 7, 10_000);
+        assert!(index.stray.is_empty() && index.dense.len() < 10_000 + REACH + 1);
+        assert_eq!(index.get(base + 9_999), Some(9_999));
+        assert_eq!((index.get(base - 7), index.get(base - 8), index.get(3)), (Some(10_000), None, None));
+    }
 
     #[test]
     fn near_and_stray_keys_are_found() {

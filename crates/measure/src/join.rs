@@ -34,6 +34,8 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
                 .collect(),
             parts: explain::parts(scenario, stream, log),
             margins: explain::margins(scenario, stream, log),
+            arrived: log.ends[1].seen.then(|| log.messages.iter().filter(|m| m.t[3] != NONE).count() as u64),
+            elsewhere: [log.ends[0].elsewhere, log.ends[1].elsewhere],
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }
@@ -77,8 +79,8 @@ fn trim_from(stream: &Stream, messages: &[Message]) -> i64 {
 
 /// Decides for every published message that did not come all the way where it was lost.
 fn mark_fates(stream: &Stream, log: &mut StreamLog) {
-    let StreamLog { messages, ends: [writer, reader], .. } = log;
-    let trim = trim_from(stream, messages);
+    let StreamLog { messages, ends: [writer, reader], part, .. } = log;
+    let trim = if *part { i64::MAX } else { trim_from(stream, messages) };
     for message in messages.iter_mut().filter(|m| m.published() && !m.complete(stream.echo)) {
         message.flags |= fate(stream, message, writer, reader, trim);
     }

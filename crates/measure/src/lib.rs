@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod collect;
+mod cut;
 mod dist;
 mod explain;
 mod form;
@@ -52,9 +53,10 @@ mod store;
 mod summary;
 mod trace;
 mod verdict;
+mod whole;
 mod words;
 
-pub use collect::{Collector, Live, Observations, StreamObservations};
+pub use collect::{Collector, Live, Observations, StreamCounts, StreamObservations};
 pub use dist::Dist;
 pub use explain::{
     CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
@@ -63,6 +65,7 @@ pub use form::*;
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use rows::{FrameRow, flags};
-pub use store::{ResultsError, read_run, run_folder, write_run};
+pub use store::{ResultsError, part_folders, read_run, run_folder, write_run, write_whole};
 pub use summary::{fingerprint, summarise};
 pub use trace::{Event, EventKind, LAUNCH_SKIPPED, Phase, Record, Side};
+pub use whole::Whole;

@@ -150,6 +150,29 @@ pub fn write_run(dir: &Path, scenario: &Scenario, run: &RunFile, rows: &[FrameRo
     write_file(dir, RUN, |mut file| io::Write::write_all(&mut file, &json))
 }
 
+/// Writes the whole of a run whose parts lie in folders inside `dir`: `scenario.toml` and `run.json`, no rows.
+///
+/// # Errors
+/// As for [`write_run`].
+pub fn write_whole(dir: &Path, scenario: &Scenario, run: &RunFile) -> Result<(), ResultsError> {
+    let mut json = serde_json::to_vec_pretty(run).map_err(|error| failed(&dir.join(RUN), "write", error.into()))?;
+    json.push(b'\n');
+    write_file(dir, SCENARIO, |mut file| io::Write::write_all(&mut file, scenario.source.as_bytes()))?;
+    write_file(dir, RUN, |mut file| io::Write::write_all(&mut file, &json))
+}
+
+/// The folders that hold the rows of a run: its parts where it was rotated, else its own.
+///
+/// # Errors
+/// Its `run.json` is missing, cut short or of another format.
+pub fn part_folders(dir: &Path) -> Result<Vec<PathBuf>, ResultsError> {
+    let run = read_run_file(&dir.join(RUN))?;
+    if run.parts.is_empty() {
+        return Ok(vec![dir.to_owned()]);
+    }
+    Ok(run.parts.iter().map(|part| dir.join(&part.folder)).collect())
+}
+
 fn write_file(dir: &Path, name: &str, write: impl FnOnce(&File) -> io::Result<()>) -> Result<(), ResultsError> {
     let (path, temporary) = (dir.join(name), dir.join(format!("{name}.part")));
     let written = File::create(&temporary).and_then(|file| write(&file)).and_then(|()| fs::rename(&temporary, &path));

@@ -23,7 +23,8 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
         rest = others;
         streams.push(stream_result(scenario, stream, rows, seen, mechanism.clone()));
     }
-    let verdict = judge(scenario, &streams);
+    let elsewhere: Vec<_> = observations.streams.iter().map(|seen| seen.elsewhere).collect();
+    let verdict = judge(scenario, &streams, &elsewhere);
     RunFile {
         format: RUN_FORMAT.to_owned(),
         kind,
@@ -37,6 +38,7 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
         streams,
         hosts: observations.hosts.clone(),
         verdict,
+        parts: Vec::new(),
         incidents: observations.incidents.clone(),
         incidents_left_out: observations.incidents_left_out.clone(),
     }
@@ -73,6 +75,7 @@ fn stream_result(
     StreamResult {
         name: stream.name.clone(),
         frames: rows.iter().filter(|row| !row.has(flags::NOT_SEEN_PUBLISHED)).count() as u64,
+        arrived: seen.arrived,
         bytes: stream.payload_bytes(),
         cycle_ns: Some(cycle),
         offset_ns: Some(stream.offset.0),

@@ -6,20 +6,41 @@ use crate::words;
 use crate::{Amount, Dist, StreamResult, Verdict, VerdictItem};
 
 /// Judges every limit for every stream that it can concern: a limit of a round trip is for streams with an echo, unless
-/// none has one. A quantity that was not measured does not meet its limit.
-pub(crate) fn judge(scenario: &Scenario, streams: &[StreamResult]) -> Verdict {
+/// none has one. A quantity that was not measured does not meet its limit; one that only ends elsewhere can know
+/// (`elsewhere`: writer and reader, an entry a stream) is not judged here.
+pub(crate) fn judge(scenario: &Scenario, streams: &[StreamResult], elsewhere: &[[bool; 2]]) -> Verdict {
     let limits = &scenario.requirement;
     let any_echo = scenario.streams.iter().any(|stream| stream.echo);
     let concerns = |limit: &Limit, echo: bool| echo || !any_echo || !is_round_trip(limit.quantity);
     let streams_of = |limit: &'_ Limit| {
         let limit = *limit;
-        let all = scenario.streams.iter().zip(streams);
-        all.filter(move |(stream, _)| concerns(&limit, stream.echo)).map(|(_, result)| result)
+        let all = scenario.streams.iter().zip(streams).zip(elsewhere);
+        let judged = all.filter(move |((stream, _), elsewhere)| {
+            let needed = observers(limit.quantity, stream.echo);
+            let known = needed.iter().zip(*elsewhere).all(|(needed, elsewhere)| !(*needed && *elsewhere));
+            concerns(&limit, stream.echo) && known
+        });
+        judged.map(|((_, result), _)| result)
     };
     let items: Vec<_> = limits.iter().flat_map(|limit| streams_of(limit).map(|stream| item(limit, stream))).collect();
     // Limits that no stream can meet or miss are not met: nothing was shown.
     let met = items.iter().all(|item| item.met) && (limits.is_empty() || !streams.is_empty());
     Verdict { met, items }
+}
+
+/// Whether the writer, the reader has to be observed for a quantity.
+fn observers(quantity: Quantity, echo: bool) -> [bool; 2] {
+    match quantity {
+        Quantity::OneWay | Quantity::OneWayStack | Quantity::LossLoopback => [true, true],
+        Quantity::RoundTripWire
+        | Quantity::RoundTripStack
+        | Quantity::RoundTripCounter
+        | Quantity::RoundTripVariation
+        | Quantity::LossPublisher => [true, false],
+        Quantity::SpacingError => [false, true],
+        Quantity::LossSum => [true, !echo],
+        Quantity::MissedCounters => [echo, !echo],
+    }
 }
 
 fn is_round_trip(quantity: Quantity) -> bool {

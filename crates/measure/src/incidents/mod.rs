@@ -70,6 +70,11 @@ fn rows_of(rows: &[FrameRow], stream: usize) -> Range<usize> {
     bound(stream)..bound(stream + 1)
 }
 
+/// The incidents of several parts of a run as one result keeps them.
+pub(crate) fn most(found: Vec<Incident>) -> (Vec<Incident>, BTreeMap<String, u64>) {
+    cap(found)
+}
+
 /// Keeps the incidents that cost the most frames, in the order of time, and counts the others by kind.
 fn cap(mut found: Vec<Incident>) -> (Vec<Incident>, BTreeMap<String, u64>) {
     found.sort_by_key(|incident| (std::cmp::Reverse((incident.frames, incident.lasted_ns)), incident.at_ns));

@@ -67,7 +67,13 @@ pub(super) fn lost(seen: &Seen<'_>) -> Vec<Incident> {
                 path(&seen.stream.return_path)
             ),
         ),
-        (flags::LOST_UNPLACED, format!("at a place unknown: the trace of {reader} is missing")),
+        (
+            flags::LOST_UNPLACED,
+            match seen.log.ends[1].elsewhere {
+                true => format!("at a place unknown: {reader} runs elsewhere, and nothing came back"),
+                false => format!("at a place unknown: the trace of {reader} is missing"),
+            },
+        ),
     ];
     let mut incidents = Vec::new();
     for (place, text) in places {
@@ -160,6 +166,9 @@ pub(super) fn trace_missing(seen: &Seen<'_>) -> Vec<Incident> {
     let mut incidents = Vec::new();
     for side in 0..2 {
         let (host, name) = (seen.host(side), &seen.stream.name);
+        if !ends[side].seen && ends[side].elsewhere {
+            continue;
+        }
         if !ends[side].seen {
             let cause = format!(
                 "{host} left no trace of stream {name}: what happened there is not known and not counted; did it start?"

@@ -290,6 +290,7 @@ pub(crate) fn run(frames: u64, kind: Kind) -> RunInput {
         ..d.clone()
     });
     let mut stream = StreamResult {
+        arrived: None,
         name: "loop".into(),
         frames,
         bytes: 104,
@@ -394,6 +395,7 @@ pub(crate) fn run(frames: u64, kind: Kind) -> RunInput {
         }
     }
     let file = RunFile {
+        parts: Vec::new(),
         format: RUN_FORMAT.into(),
         kind,
         scenario: ScenarioRef {
