@@ -2,9 +2,15 @@
 
 pub(crate) mod bound;
 pub(crate) mod check;
+pub(crate) mod ctl;
 pub(crate) mod init;
 pub(crate) mod latency;
+pub(crate) mod loopback;
+pub(crate) mod playing;
+pub(crate) mod publish;
 pub(crate) mod report;
 pub(crate) mod restore;
+pub(crate) mod role;
 pub(crate) mod run;
 pub(crate) mod simulate;
+pub(crate) mod subscribe;

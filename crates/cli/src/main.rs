@@ -48,6 +48,14 @@ enum Command {
     Run(commands::run::Arguments),
     /// Measure how late threads of this host wake up
     Latency(commands::latency::Arguments),
+    /// Play the writers of one host on this machine, the other hosts being elsewhere
+    Publish(commands::publish::Arguments),
+    /// Play the readers of one host that answer, on this machine
+    Loopback(commands::loopback::Arguments),
+    /// Play the readers of one host that only read, on this machine
+    Subscribe(commands::subscribe::Arguments),
+    /// Ask something that runs: status, stop, rotate
+    Ctl(commands::ctl::Arguments),
     /// Remove what a killed run left on this machine (needs root)
     Restore(commands::restore::Arguments),
     /// Make one HTML page of run folders
@@ -59,7 +67,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// One host of a run; started by `run`
-    #[command(name = commands::run::ROLE, hide = true)]
+    #[command(name = commands::playing::ROLE, hide = true)]
     Role,
     /// The load beside a run or a latency test; started by `run` and `latency`
     #[command(name = commands::latency::LOAD, hide = true)]
@@ -70,7 +78,17 @@ fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // A reader that goes away (`downbeat bound … | head`) ends us quietly instead of by a panic; a run first undoes
     // what it made, and a load's parent hears of its end.
-    if !matches!(command, Command::Run(_) | Command::Role | Command::Latency(_) | Command::Load) {
+    let plays = matches!(
+        command,
+        Command::Run(_)
+            | Command::Publish(_)
+            | Command::Loopback(_)
+            | Command::Subscribe(_)
+            | Command::Role
+            | Command::Latency(_)
+            | Command::Load
+    );
+    if !plays {
         rt::process::die_on_broken_pipe();
     }
     let outcome = match command {
@@ -80,6 +98,10 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => arguments.execute(),
         Command::Run(arguments) => arguments.execute(),
         Command::Latency(arguments) => arguments.execute(),
+        Command::Publish(arguments) => arguments.execute(),
+        Command::Loopback(arguments) => arguments.execute(),
+        Command::Subscribe(arguments) => arguments.execute(),
+        Command::Ctl(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),
         Command::Report(arguments) => arguments.execute(),
         Command::Completions { shell } => {

@@ -83,7 +83,12 @@ pub(crate) fn verdict_code(run: &RunFile) -> u8 {
 /// The result of a run for people: figures, losses, incidents, verdict.
 pub(crate) fn tell_run(run: &RunFile) {
     for stream in &run.streams {
-        println!("stream {}: {} frames of {} B UADP", stream.name, stream.frames, stream.bytes);
+        match stream.arrived {
+            Some(arrived) if stream.frames == 0 => {
+                println!("stream {}: {arrived} frames of {} B UADP arrived", stream.name, stream.bytes);
+            }
+            _ => println!("stream {}: {} frames of {} B UADP", stream.name, stream.frames, stream.bytes),
+        }
         let spans = [
             ("one way   T3 − T2", &stream.one_way),
             ("round trip wire  T7 − T2", &stream.round_trip.wire),
@@ -130,13 +135,16 @@ pub(crate) fn tell_run(run: &RunFile) {
         ];
         let parts: Vec<String> =
             parts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
-        println!("  lost: {} of {} published", parts.join(", "), loss.published);
+        match parts.as_slice() {
+            [] => println!("  lost: not known without the writer's end"),
+            parts => println!("  lost: {} of {} published", parts.join(", "), loss.published),
+        }
         let counters = &stream.counters;
         let count = |value: Option<u64>| value.map_or_else(|| "—".into(), |value| value.to_string());
         println!(
             "  counters: missed {}, repeated {}, inconsistent {}, wrong tag {}",
-            count(counters.missed),
-            count(counters.repeated),
+            count(counters.missed.or(counters.missed_at_reader)),
+            count(counters.repeated.or(counters.repeated_at_reader)),
             counters.inconsistent,
             counters.wrong_tag
         );
@@ -145,10 +153,16 @@ pub(crate) fn tell_run(run: &RunFile) {
         }
     }
     let outliers: u64 = run.hosts.iter().map(|host| host.outliers).sum();
-    println!("outliers of the hosts (a phase began late): {outliers}");
+    if run.parts.is_empty() {
+        println!("outliers of the hosts (a phase began late): {outliers}");
+    }
     tell_incidents(run);
+    if !run.parts.is_empty() {
+        println!("parts: {}; distributions and rows are in them", run.parts.len());
+    }
     if run.verdict.items.is_empty() {
-        println!("verdict: nothing was required");
+        let whose = if run.machine.contains_key("role") { " that this end can know" } else { "" };
+        println!("verdict: nothing was required{whose}");
     } else {
         println!("verdict: {}", if run.verdict.met { "met" } else { "NOT met" });
         for item in &run.verdict.items {

@@ -19,10 +19,9 @@ use station::{Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
 use units::Tai;
 
 use crate::error::LabError;
-use crate::journal::Journal;
 use crate::run::RunOptions;
-use crate::topology::Topology;
 use crate::traffic::OwnGroup as _;
+use crate::venue::Venue;
 
 /// Records a ring holds: at seven a cycle and 250 µs more than two seconds, and it is emptied every 20 ms.
 const RING_RECORDS: usize = 1 << 16;
@@ -55,18 +54,18 @@ struct Host {
 
 impl Hosts {
     /// Starts a process for every host with a stream end and waits until all are ready.
-    pub(crate) fn start(
-        scenario: &Scenario,
-        options: &RunOptions,
-        topology: &Topology,
-        journal: &mut Journal,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn start(scenario: &Scenario, options: &RunOptions, venue: &mut Venue) -> Result<Self, LabError> {
         let mut all = Self { hosts: Vec::new(), stopped: None };
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let mut threads_so_far = 0;
         for index in 0..scenario.hosts.len() {
             let id = HostId(index);
-            let mut workers = station::workers(scenario, id, |port| topology.interface(port));
+            let mut workers = station::workers(
+                scenario,
+                id,
+                |stream, side| venue.has(scenario, stream, side),
+                |port| venue.interface(port),
+            );
             if workers.is_empty() {
                 continue;
             }
@@ -75,14 +74,19 @@ impl Hosts {
                 worker.cpu = (cpus - 1 + threads_so_far) % cpus;
                 threads_so_far += 1;
             }
-            let host = Host::start(scenario, options, topology, id, workers)?;
-            journal.started(host.child.id())?;
+            let host = Host::start(scenario, options, venue, id, workers)?;
+            venue.started(host.child.id())?;
             all.hosts.push(host);
         }
         for host in &mut all.hosts {
             host.wait_until_ready()?;
         }
         Ok(all)
+    }
+
+    /// What the kernel granted, in words, by host.
+    pub(crate) fn granted(&self) -> serde_json::Value {
+        self.hosts.iter().map(|host| (host.name.clone(), json!(host.granted))).collect::<serde_json::Map<_, _>>().into()
     }
 
     /// Lets cycle 0 begin at `start`.
@@ -204,7 +208,7 @@ impl Host {
     fn start(
         scenario: &Scenario,
         options: &RunOptions,
-        topology: &Topology,
+        venue: &Venue,
         id: HostId,
         mut workers: Vec<WorkerSpec>,
     ) -> Result<Self, LabError> {
@@ -224,10 +228,11 @@ impl Host {
         }
         let spec = RoleSpec {
             host: id.0,
-            namespace: topology.namespace_path(id),
+            namespace: venue.namespace(id),
             scenario: scenario.source.clone(),
             workers,
-            duration_ns: (scenario.cycle * (options.duration / scenario.cycle)).0,
+            duration_ns: options.duration.map(|duration| (scenario.cycle * (duration / scenario.cycle)).0),
+            absolute_counters: venue.is_one_of_several(),
             stamps: options.stamps,
             realtime: options.realtime,
             link: options.link,

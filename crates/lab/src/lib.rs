@@ -1,5 +1,6 @@
-//! A scenario run for real on this machine: a network namespace and a process a host, veth pairs and Linux bridges
-//! between them, results in the form of every run.
+//! A scenario run for real on this machine, results in the form of every run: all of it in a laboratory, a network
+//! namespace and a process a host, veth pairs and Linux bridges between them; or one host of it as a [`Role`] in the
+//! machine's own network, the others being elsewhere.
 //!
 //! [`run()`] makes all of it and undoes it; [`restore`] undoes what a killed run left. A role process is the same program
 //! started again, answering in `station::role_process`. [`Load`] keeps the machine busy meanwhile, if asked to.
@@ -8,37 +9,49 @@
 //! use downbeat_lab::{RunOptions, run};
 //! let scenario = scenario::read(scenario::template("two-hosts").unwrap(), "two-hosts.toml").unwrap();
 //! let options = RunOptions {
-//!     duration: "5s".parse().unwrap(),
+//!     duration: Some("5s".parse().unwrap()),
 //!     folder: "runs/first".into(),
 //!     stamps: true,
 //!     realtime: true,
-//!     rights: downbeat_lab::Rights::take("runs/first".as_ref())?,
+//!     place: downbeat_lab::Place::Laboratory(downbeat_lab::Rights::take("runs/first".as_ref())?),
+//!     link: downbeat_lab::Link::Auto,
+//!     rotate_every: None,
 //!     pauses: Vec::new(),
 //!     load: None,
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],
 //!     command: "downbeat run two-hosts.toml".into(),
 //! };
-//! let outcome = run(&scenario, &options, &mut |live, _| eprintln!("{} frames", live.frames))?;
+//! let outcome = run(&scenario, &options, None, &mut |live, _| eprintln!("{} frames", live.frames))?;
 //! println!("{}", outcome.run.verdict.met);
 //! # Ok::<(), downbeat_lab::LabError>(())
 //! ```
 #![forbid(unsafe_code)]
 
+mod control;
 mod error;
+mod here;
 mod host;
 mod journal;
+mod laboratory;
 mod load;
 mod machine;
 mod rights;
+mod role;
+mod rotation;
 mod run;
+mod socket;
 mod topology;
 mod traffic;
+mod venue;
 
 pub use error::LabError;
 pub use journal::{Restored, restore};
 pub use load::{Load, LoadOptions, Profile, load_process};
 pub use machine::host_machine;
 pub use rights::Rights;
-pub use run::{Pause, RunOptions, RunOutcome, check, interrupt_flag, run, utc_seconds};
+pub use role::{Part, Role};
+pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
+pub use socket::{ControlSocket, ask_control, control_folder, find_control};
 pub use station::Link;
+pub use venue::Place;

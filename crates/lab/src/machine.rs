@@ -6,40 +6,37 @@ use scenario::Scenario;
 use serde_json::{Value, json};
 
 use crate::run::RunOptions;
-use crate::topology::Topology;
+use crate::venue::Venue;
 
 /// Describes machine, network and way of running.
-pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, topology: &Topology) -> Machine {
+pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue) -> Machine {
     let launch = scenario.streams.iter().any(|stream| stream.launch);
     let pacing = match (launch, options.wait) {
         (false, _) => "none: frames are sent when the publish phase has built them",
         (true, Wait::Sleep) => {
-            "own pacing: the thread sleeps until the launch time, then sends (veth has no launch time); frames leave late \
+            "own pacing: the thread sleeps until the launch time, then sends (the launch time of network cards is not used); frames leave late \
              by the wake-up and the system call, never early"
         }
         (true, Wait::Hybrid) => {
             "own pacing: the thread sleeps until shortly before the launch time, by a margin that it learns, then spins to \
-             it, then sends (veth has no launch time); frames leave late by the system call, never early"
+             it, then sends (the launch time of network cards is not used); frames leave late by the system call, never early"
         }
         (true, Wait::Spin) => {
-            "own pacing: the thread spins to the launch time, then sends (veth has no launch time); frames leave late by \
+            "own pacing: the thread spins to the launch time, then sends (the launch time of network cards is not used); frames leave late by \
              the system call, never early"
         }
     };
     let entries = [
-        ("qdiscs", json!(topology.found_queues())),
-        ("link", json!("veth pairs between network namespaces of one kernel")),
         ("link_wanted", json!(options.link)),
-        ("wire", json!("veth passes a frame on at once: its links have no rate, so no transmission time is measured")),
         ("pacing", json!(pacing)),
         ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
         ("realtime", json!(options.realtime)),
         ("wait", json!(options.wait.to_string())),
-        ("rights", json!(options.rights.name())),
         ("command", json!(options.command)),
     ];
     let mut machine = host_machine();
     machine.extend(entries.map(|(key, value)| (key.to_string(), value)));
+    venue.describe(scenario, &mut machine);
     machine
 }
 

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use measure::{Collector, Event, FrameRow, Incident, Kind, Live, LoadReport, Machine, RunFile, kinds};
 use rt::wait::Wait;
-use scenario::{HostId, HostKind, PortId, Queue, Scenario, TrafficKind};
+use scenario::{HostId, Scenario};
 use serde_json::json;
 use station::Link;
 use units::{Nanos, Tai};
 
+use crate::control::{Control, Desk, Status};
 use crate::error::LabError;
 use crate::host::Hosts;
-use crate::journal::{self, Journal, Restored};
 use crate::load::{Load, LoadOptions};
 use crate::machine;
-use crate::rights::Rights;
-use crate::topology::Topology;
-use crate::traffic::{Generators, iperf_is_there};
+use crate::rotation::Rotation;
+use crate::socket::ControlSocket;
+use crate::venue::{Place, Venue};
 
 /// How often the parent empties the trace rings.
 const TURN: Duration = Duration::from_millis(20);
@@ -31,8 +31,8 @@ const LEAD: Nanos = Nanos(200_000_000);
 /// How to run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The run ends after so long.
-    pub duration: Nanos,
+    /// The run ends after so long; none goes on until it is stopped.
+    pub duration: Option<Nanos>,
     /// Where the results go.
     pub folder: PathBuf,
     /// Whether the kernel stamps every frame (T2, T3, T6, T7).
@@ -43,8 +43,10 @@ pub struct RunOptions {
     pub link: Link,
     /// How cyclic threads wait.
     pub wait: Wait,
-    /// By which right the run makes its network.
-    pub rights: Rights,
+    /// Where it takes place.
+    pub place: Place,
+    /// A part folder is written, and its rows leave the memory, every so often.
+    pub rotate_every: Option<Nanos>,
     /// Hosts to stop for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
     /// What keeps the machine busy meanwhile.
@@ -73,7 +75,7 @@ pub struct Pause {
 pub struct RunOutcome {
     /// The result, as written to `run.json`.
     pub run: RunFile,
-    /// The frames, as written to `frames.parquet`.
+    /// The frames, as written to `frames.parquet`; empty after a rotation, which leaves them in the parts.
     pub rows: Vec<FrameRow>,
     /// Plain words for the user: what was not granted, what ended early.
     pub notes: Vec<String>,
@@ -83,27 +85,28 @@ pub struct RunOutcome {
 
 /// Runs a scenario on this machine and writes the run folder.
 ///
-/// `progress` is called about every 20 ms.
+/// `progress` is called about every 20 ms; whoever connects to `control` can ask for the status, a rotation, the end.
 ///
 /// # Errors
 /// The machine or the scenario does not allow it. Whatever was set up is undone first.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
+    control: Option<ControlSocket>,
     progress: &mut dyn FnMut(&Live, Nanos),
 ) -> Result<RunOutcome, LabError> {
-    check(scenario)?;
-    let mut notes: Vec<String> = journal::restore()?.into_iter().filter_map(undone_note).collect();
-    let topology = Topology::of(scenario);
-    if let Some(name) = topology.taken() {
-        return Err(LabError::NamespaceTaken { name: name.into(), owner: journal::owner_of(name) });
-    }
+    let mut notes = Vec::new();
+    let mut venue = Venue::find(scenario, &options.place, &mut notes)?;
     let interrupted = interrupt_flag()?;
     // Before the network: a folder that cannot be written is better known now than after the run.
     make_folder(options)?;
-    let mut journal = Journal::open(&scenario.name, topology.namespaces())?;
-    let measured = measured(scenario, options, &topology, &mut journal, &interrupted, progress);
-    let undone = journal.undo();
+    let desk = Arc::new(Desk::default());
+    let measured = control.map(|socket| Control::serve(socket, Arc::clone(&desk))).transpose().and_then(|control| {
+        let measured = measured(scenario, options, &mut venue, &interrupted, &desk, progress);
+        drop(control);
+        measured
+    });
+    let undone = venue.undo();
     if measured.is_err() {
         // Only an empty folder goes.
         _ = std::fs::remove_dir(&options.folder);
@@ -112,10 +115,15 @@ pub fn run(
     undone?;
     notes.append(&mut measured.notes);
 
+    if measured.rotation.has_begun() {
+        let run = measured.rotation.finish(measured.collector, measured.machine, measured.incidents)?;
+        return Ok(RunOutcome { run, rows: Vec::new(), notes, load: measured.load });
+    }
     let mut observations = measured.collector.finish(scenario);
     observations.incidents.append(&mut measured.incidents);
     observations.incidents.sort_by_key(|incident| incident.at_ns);
-    if observations.rows.is_empty() && interrupted.load(Ordering::Relaxed) {
+    let nothing_ran = observations.rows.is_empty() && observations.hosts.is_empty();
+    if nothing_ran && interrupted.load(Ordering::Relaxed) {
         // Only if nothing else has come to be in it.
         _ = std::fs::remove_dir(&options.folder);
         return Err(LabError::Interrupted);
@@ -129,6 +137,7 @@ pub fn run(
 /// What the running part hands to the summary.
 struct Measured {
     collector: Collector,
+    rotation: Rotation,
     machine: Machine,
     incidents: Vec<Incident>,
     notes: Vec<String>,
@@ -138,23 +147,20 @@ struct Measured {
 fn measured(
     scenario: &Scenario,
     options: &RunOptions,
-    topology: &Topology,
-    journal: &mut Journal,
+    venue: &mut Venue,
     interrupted: &AtomicBool,
+    desk: &Desk,
     progress: &mut dyn FnMut(&Live, Nanos),
 ) -> Result<Measured, LabError> {
-    topology.create(scenario)?;
-    if options.link == Link::Xdp {
-        topology.keep_tags_in_frames(scenario)?;
-    }
-    let mut machine = machine::describe(scenario, options, topology);
+    venue.create(scenario, options.link)?;
+    let mut machine = machine::describe(scenario, options, venue);
     let load = options.load.as_ref().map(|load| Load::start(load, interrupted)).transpose()?;
     if let Some(pid) = load.as_ref().and_then(Load::pid) {
-        journal.started(pid)?;
+        venue.started(pid)?;
     }
-    let mut hosts = Hosts::start(scenario, options, topology, journal)?;
+    let mut hosts = Hosts::start(scenario, options, venue)?;
     let dropped_before = machine::backlog_drops();
-    let generators = Generators::start(scenario, topology, journal)?;
+    let generators = venue.start_traffic(scenario)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
     }
@@ -162,8 +168,12 @@ fn measured(
     let lead = rt::clock::now() + LEAD - scenario.base_time;
     let start = scenario.base_time + cycle * (lead.0.div_euclid(cycle.0) + 1);
     hosts.begin(start);
+    machine.insert("first_cycle_at_ns".into(), json!(start.0));
+    machine.insert("first_cycle".into(), json!((start - scenario.base_time) / cycle));
 
-    let mut collector = Collector::new(scenario);
+    let mut collector = Collector::of_ends(scenario, |stream, side| venue.has(scenario, stream, side));
+    let mut rotation = Rotation::new(scenario, &options.folder, options.rotate_every, start);
+    *desk.status() = first_status(scenario, options, venue, &hosts);
     let mut pauses = Pauses::new(&options.pauses);
     let mut incidents = Vec::new();
     let mut notes = Vec::new();
@@ -173,6 +183,12 @@ fn measured(
         hosts.drain(|event: Event| collector.push(event));
         let elapsed = rt::clock::now() - start;
         progress(&collector.live(), elapsed);
+        {
+            let mut status = desk.status();
+            (status.elapsed_ns, status.cycle) = (elapsed.0, elapsed / cycle);
+            (status.counts, status.parts) = (collector.counts(), rotation.parts());
+        }
+        rotate(&mut rotation, &mut collector, &machine, desk, &mut notes);
         pauses.turn(&hosts, elapsed);
         for (host, ended) in hosts.newly_ended_early() {
             let cause = format!("the process of host {host} {ended}; the run was stopped");
@@ -188,8 +204,10 @@ fn measured(
             hosts.stop();
             told_to_stop = true;
         }
-        if !told_to_stop && interrupted.load(Ordering::Relaxed) {
-            notes.push("stopped by the user; what was measured until then is kept".into());
+        if !told_to_stop && (interrupted.load(Ordering::Relaxed) || desk.is_to_stop()) {
+            if options.duration.is_some() {
+                notes.push("stopped by the user; what was measured until then is kept".into());
+            }
             pauses.end(&hosts);
             hosts.stop();
             told_to_stop = true;
@@ -210,10 +228,42 @@ fn measured(
              (net.core.netdev_max_backlog): this machine cannot carry the scenario's traffic"
         ));
     }
-    if !scenario.traffic.is_empty() {
+    if let Some(generators) = generators {
         machine.insert("traffic".into(), json!(generators.finish()));
     }
-    Ok(Measured { collector, machine, incidents, notes, load })
+    Ok(Measured { collector, rotation, machine, incidents, notes, load })
+}
+
+/// Begins the next part if it is due or asked for, and tells who asked when it is written.
+fn rotate(rotation: &mut Rotation, collector: &mut Collector, machine: &Machine, desk: &Desk, notes: &mut Vec<String>) {
+    if let Some(written) = rotation.newly_written() {
+        if let Err(error) = &written {
+            notes.push(format!("a part is missing: {error}"));
+        }
+        desk.rotated(written.map(|folder| folder.display().to_string()).map_err(|error| error.to_string()));
+    }
+    let now = rt::clock::now();
+    if !rotation.is_busy() && (rotation.is_due(now) || desk.is_to_rotate()) {
+        rotation.cut(collector, machine, now);
+    }
+}
+
+/// What the control socket tells from the first cycle on.
+fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts: &Hosts) -> Status {
+    let folder = std::path::absolute(&options.folder).unwrap_or_else(|_| options.folder.clone());
+    let fixed = json!({
+        "format": "downbeat/control/1",
+        "name": venue.control_name(scenario),
+        "command": venue.command(),
+        "pid": std::process::id(),
+        "folder": folder,
+        "granted": hosts.granted(),
+    });
+    Status {
+        fixed: fixed.as_object().cloned().unwrap_or_default(),
+        streams: scenario.streams.iter().map(|stream| stream.name.clone()).collect(),
+        ..Status::default()
+    }
 }
 
 /// Hosts that are to be stopped and let go again.
@@ -247,65 +297,10 @@ impl<'a> Pauses<'a> {
     }
 }
 
-/// Whether this machine and this user can run the scenario.
-///
-/// # Errors
-/// What is missing and how to get it.
-pub fn check(scenario: &Scenario) -> Result<(), LabError> {
-    let namespaces = thread::spawn(|| nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)).join();
-    if !matches!(namespaces, Ok(Ok(()))) {
-        return Err(LabError::Host {
-            what: "this machine does not let root make network namespaces (a container without CAP_SYS_ADMIN?)".into(),
-            mend: "run on the host, or give the container CAP_SYS_ADMIN and CAP_NET_ADMIN".into(),
-        });
-    }
-    if scenario.streams.is_empty() {
-        return Err(LabError::Scenario {
-            what: "the scenario has no stream, so there is nothing to run".into(),
-            mend: "add a [[streams]] table".into(),
-        });
-    }
-    if let Some(stream) = scenario.streams.iter().find(|stream| stream.udp.is_some()) {
-        return Err(LabError::Scenario {
-            what: format!("stream {} goes over UDP, which a run does not send yet", stream.name),
-            mend: "take `transport = \"ethernet\"`; `downbeat bound` and `downbeat simulate` know both".into(),
-        });
-    }
-    for (index, port) in scenario.ports.iter().enumerate() {
-        if !matches!(port.queue, Queue::Fifo | Queue::FqCodel) {
-            return Err(LabError::Host {
-                what: format!(
-                    "port {} asks for {}; a run in network namespaces has fifo and fq_codel",
-                    scenario.port_name(PortId(index)),
-                    port.queue.kind()
-                ),
-                mend: "take one of those for a run; `downbeat bound` and `downbeat simulate` know mqprio and cbs"
-                    .into(),
-            });
-        }
-    }
-    for host in &scenario.hosts {
-        if let HostKind::Bridge { forwarder, .. } = host.kind
-            && forwarder != scenario::Forwarder::Linux
-        {
-            return Err(LabError::Host {
-                what: format!("bridge {} is not a Linux bridge; a run makes no other", host.name),
-                mend: "set `forwarder = \"linux\"`".into(),
-            });
-        }
-    }
-    if scenario.traffic.iter().any(|traffic| traffic.kind == TrafficKind::Tcp) && !iperf_is_there() {
-        return Err(LabError::Host {
-            what: "the scenario has TCP traffic, which iperf3 makes, and iperf3 is missing".into(),
-            mend: "`apt-get install iperf3`, or take `kind = \"udp\"`".into(),
-        });
-    }
-    Ok(())
-}
-
 fn make_folder(options: &RunOptions) -> Result<(), LabError> {
     let folder = &options.folder;
-    if folder.join("run.json").exists() {
+    // Parts without a whole are of a run that was killed.
+    if folder.join("run.json").exists() || folder.join("part-0001").exists() {
         return Err(LabError::Scenario {
             what: format!("{} holds a run already", folder.display()),
             mend: "name another folder with --out, or remove it".into(),
@@ -325,16 +320,6 @@ pub fn interrupt_flag() -> Result<Arc<AtomicBool>, LabError> {
         signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(LabError::io("registering for signals"))?;
     }
     Ok(flag)
-}
-
-fn undone_note(restored: Restored) -> Option<String> {
-    match restored {
-        Restored::Undone { scenario, namespaces, .. } if !namespaces.is_empty() => Some(format!(
-            "an earlier run of {scenario} had left {} network namespaces; they are removed",
-            namespaces.len()
-        )),
-        _ => None,
-    }
 }
 
 /// The instant of a wall clock's second, for folder names.

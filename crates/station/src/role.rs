@@ -1,4 +1,4 @@
-//! One host of a run, as a process of its own inside the host's namespace.
+//! One host of a run, as a process of its own: inside the host's namespace, or in the machine's own network.
 //!
 //! The parent gives a [`RoleSpec`] on standard input; the process opens its sockets, answers with one line of JSON,
 //! waits for the start instant in a shared cell, runs its cyclic threads, and answers with a second line.
@@ -42,8 +42,10 @@ fn say(message: &impl Serialize) -> bool {
 }
 
 fn role(spec: &RoleSpec) -> Result<Finished, String> {
-    rt::process::enter_network_namespace(&spec.namespace)
-        .map_err(|error| format!("entering {}: {error}", spec.namespace.display()))?;
+    if let Some(namespace) = &spec.namespace {
+        rt::process::enter_network_namespace(namespace)
+            .map_err(|error| format!("entering {}: {error}", namespace.display()))?;
+    }
     let scenario = scenario::read(&spec.scenario, "scenario.toml").map_err(|errors| errors.render())?;
     let mut sockets = Sockets::new(spec, &scenario, rt::clock::tai_minus_utc());
     let workers = spec

@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use rt::wait::Wait;
+use measure::Side;
 use scenario::{HostId, PortId, Scenario, Threads};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
@@ -23,14 +24,17 @@ pub mod cells {
 pub struct RoleSpec {
     /// Index of the host in the scenario.
     pub host: usize,
-    /// The file that names its network namespace.
-    pub namespace: PathBuf,
+    /// The file that names its network namespace; none stays in that of the parent.
+    pub namespace: Option<PathBuf>,
     /// The scenario, as read.
     pub scenario: String,
     /// Its cyclic threads.
     pub workers: Vec<WorkerSpec>,
-    /// Cycles begin for so long, in nanoseconds.
-    pub duration_ns: i64,
+    /// Cycles begin for so long, in nanoseconds; none goes on until told to stop.
+    pub duration_ns: Option<i64>,
+    /// Whether writers count from the number of their first cycle since the base time, not from 1: their counters then
+    /// go on above those of an earlier start.
+    pub absolute_counters: bool,
     /// Whether the kernel stamps frames.
     pub stamps: bool,
     /// Whether to ask for SCHED_FIFO, a processor, locked memory.
@@ -126,18 +130,21 @@ pub struct WorkerFinished {
     pub receiver_drops: u64,
 }
 
-/// The cyclic threads of a host; `interface` tells what an output port is called. Rings and processors are still to be
-/// given.
+/// The cyclic threads of a host for those of its ends that `wanted` names by stream and side; `interface` tells what an
+/// output port is called. Rings and processors are still to be given.
 pub fn workers<'a>(
     scenario: &Scenario,
     host: HostId,
+    wanted: impl Fn(usize, Side) -> bool,
     interface: impl Fn(PortId) -> Option<&'a str>,
 ) -> Vec<WorkerSpec> {
     let mut ends = Vec::new();
     for (index, stream) in scenario.streams.iter().enumerate() {
-        for (writer, end, path) in [(true, stream.writer, &stream.path), (false, stream.reader, &stream.return_path)] {
-            if let (true, Some(interface)) = (end == host, path.first().and_then(|port| interface(*port))) {
-                ends.push(EndSpec { stream: index, writer, interface: interface.into() });
+        let sides = [(Side::Writer, stream.writer, &stream.path), (Side::Reader, stream.reader, &stream.return_path)];
+        for (side, end, path) in sides {
+            let here = end == host && wanted(index, side);
+            if let (true, Some(interface)) = (here, path.first().and_then(|port| interface(*port))) {
+                ends.push(EndSpec { stream: index, writer: side == Side::Writer, interface: interface.into() });
             }
         }
     }
@@ -150,9 +157,9 @@ pub fn workers<'a>(
 }
 
 impl RoleSpec {
-    /// Cycles begin for so long.
+    /// Cycles begin for so long: without end for a hundred years, so that instants stay far from their limits.
     pub(crate) fn duration(&self) -> Nanos {
-        Nanos(self.duration_ns)
+        self.duration_ns.map_or(Nanos::from_millis(100 * 366 * 86_400_000), Nanos)
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Worker {
     stamps: Vec<Producer>,
     cpu: usize,
     tai_minus_utc: Nanos,
+    /// Base time of the cycles, where counters begin with the number of their cycle since then.
+    counted_since: Option<Tai>,
 }
 
 impl Worker {
@@ -71,7 +73,8 @@ impl Worker {
         let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
         let stamps = worker.stamps.iter().map(produce).collect::<Result<_, _>>()?;
         let tai_minus_utc = rt::clock::tai_minus_utc();
-        Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc })
+        let counted_since = spec.absolute_counters.then_some(scenario.base_time);
+        Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc, counted_since })
     }
 
     /// Runs the thread from its preparation to its last cycle.
@@ -100,6 +103,9 @@ impl Worker {
             rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(1));
         }
         let t0 = Tai(ring.cell(cells::START).load(Ordering::Acquire) as i64);
+        if let Some(base) = self.counted_since {
+            count_from(&mut self.beats, base, t0);
+        }
         let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
         let by = (SystemClock::new(), spec.wait);
         let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop);
@@ -139,6 +145,14 @@ impl Worker {
             }));
         }
         fetchers
+    }
+}
+
+/// Lets writers count from the number of the first cycle since the base time.
+fn count_from(beats: &mut [Beat], base: Tai, t0: Tai) {
+    for beat in beats {
+        let elapsed = (t0 - base).0.div_euclid(beat.times.cycle.0).max(0);
+        beat.ends.iter_mut().for_each(|end| end.endpoint.count_from(elapsed.unsigned_abs() + 1));
     }
 }
 

@@ -23,7 +23,12 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let page = report::from_dirs(&self.dirs).map_err(|error| Failure::input(error.to_string()))?;
+        // A run that was rotated has its rows in its parts.
+        let mut dirs = Vec::new();
+        for dir in &self.dirs {
+            dirs.extend(measure::part_folders(dir).map_err(|error| Failure::input(error.to_string()))?);
+        }
+        let page = report::from_dirs(&dirs).map_err(|error| Failure::input(error.to_string()))?;
         if self.out.as_os_str() == "-" {
             print!("{page}");
             return Ok(MET);

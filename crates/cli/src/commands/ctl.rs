@@ -1,0 +1,94 @@
+//! `downbeat ctl`: asks something that runs.
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use units::Nanos;
+
+use crate::output::{self, Failure, MET, Outcome};
+
+/// Arguments of `ctl`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  downbeat ctl status                            # of the only one that runs
+  downbeat ctl rotate two-hosts-pub-publish      # by its name: NAME of a run, NAME-HOST-COMMAND of a role
+  downbeat ctl stop /run/downbeat/two-hosts.sock")]
+pub(crate) struct Arguments {
+    /// What it shall do
+    request: Request,
+    /// Name or path of its control socket; may be left out when only one runs
+    name: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Request {
+    /// Say how it goes
+    Status,
+    /// End cleanly, results kept
+    Stop,
+    /// Write what was measured into a part folder and go on
+    Rotate,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Outcome {
+        let request = match self.request {
+            Request::Status => "status",
+            Request::Stop => "stop",
+            Request::Rotate => "rotate",
+        };
+        let path = lab::find_control(self.name.as_deref())?;
+        let answer = lab::ask_control(&path, request)?;
+        if self.json {
+            output::json(&answer)?;
+        }
+        if answer["ok"] != true {
+            let error = answer["error"].as_str().unwrap_or("it refused without a word");
+            return Err(Failure::machine(format!("{}: {error}", path.display())));
+        }
+        if !self.json {
+            match self.request {
+                Request::Status => tell(&answer),
+                Request::Stop => println!("{}: it ends now and writes its results", path.display()),
+                Request::Rotate => println!("written to {}", answer["part"].as_str().unwrap_or("?")),
+            }
+        }
+        Ok(MET)
+    }
+}
+
+fn tell(answer: &Value) {
+    let text = |key: &str| answer[key].as_str().unwrap_or("?");
+    let elapsed = answer["elapsed_ns"].as_i64().unwrap_or(0);
+    println!(
+        "{} ({}), process {}, for {} · cycle {}",
+        text("name"),
+        text("command"),
+        answer["pid"],
+        Nanos(elapsed - elapsed % 1_000_000_000),
+        answer["cycle"]
+    );
+    for stream in answer["streams"].as_array().into_iter().flatten() {
+        let known = [
+            ("published", "published"),
+            ("arrived", "arrived"),
+            ("answered", "came all the way"),
+            ("lost", "lost so far"),
+            ("missed", "counters missed"),
+        ];
+        let parts: Vec<_> = known
+            .iter()
+            .filter(|(key, _)| !stream[*key].is_null())
+            .map(|(key, words)| format!("{words} {}", stream[*key]))
+            .collect();
+        println!("  stream {}: {}", stream["name"].as_str().unwrap_or("?"), parts.join(", "));
+    }
+    for (host, lines) in answer["granted"].as_object().into_iter().flatten() {
+        let lines: Vec<_> = lines.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        println!("  {host}: {}", lines.join(", "));
+    }
+    println!("  results: {}, parts written: {}", text("folder"), answer["parts"]);
+}

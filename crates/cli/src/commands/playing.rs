@@ -1,0 +1,161 @@
+//! What `run` and the roles have in common: how to play, the line on the terminal, and the telling of the result.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::{ControlSocket, LabError, Link, LoadOptions, Pause, Place, RunOptions};
+use measure::Live;
+use rt::wait::Wait;
+use scenario::Scenario;
+use units::Nanos;
+
+use crate::commands::latency;
+use crate::output::{self, Failure, Outcome};
+
+/// Name of the hidden command that plays one host.
+pub(crate) const ROLE: &str = "internal-role";
+
+/// How to play.
+#[derive(Args)]
+pub(crate) struct Playing {
+    /// Folder for run.json, frames.parquet and scenario.toml [default: runs/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// No kernel timestamps: T2, T3, T6 and T7 stay empty
+    #[arg(long)]
+    no_stamps: bool,
+    /// How frames come and go: auto, packet (sockets), ring (shared with the kernel) or xdp (past its stack)
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    link: Link,
+    /// How cyclic threads wait: sleep, hybrid (and awake shortly before a frame leaves) or spin (never asleep)
+    #[arg(long, value_name = "HOW", default_value = "hybrid")]
+    wait: Wait,
+    /// Do not ask for SCHED_FIFO, processors of one's own and locked memory
+    #[arg(long)]
+    no_realtime: bool,
+    /// Begin a new part folder every so often: memory stays flat however long it goes on
+    #[arg(long, value_name = "SPAN")]
+    rotate_every: Option<Nanos>,
+    /// Unix socket for `downbeat ctl` [default: NAME.sock in $XDG_RUNTIME_DIR/downbeat, /run/downbeat or
+    /// /tmp/downbeat-UID]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_control")]
+    control: Option<PathBuf>,
+    /// No control socket
+    #[arg(long)]
+    no_control: bool,
+    /// Print run.json to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to play.
+pub(crate) struct Plan {
+    /// For how long; none until stopped.
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) folder: PathBuf,
+    pub(crate) place: Place,
+    pub(crate) pauses: Vec<Pause>,
+    /// What keeps the machine busy meanwhile.
+    pub(crate) load: Option<LoadOptions>,
+    pub(crate) control: Option<ControlSocket>,
+}
+
+/// A role without an end begins a new part this often, if nothing else is said.
+const PART_OF_AN_ENDLESS_ROLE: Nanos = Nanos::from_millis(600_000);
+/// Shortest part: the messages under way at its cut are a second's.
+const SHORTEST_PART: Nanos = Nanos::from_millis(2_000);
+
+impl Playing {
+    /// The folder that was named, or one named after the scenario and the time.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| measure::run_folder(name, lab::utc_seconds()))
+    }
+
+    /// Opens the control socket, unless there shall be none.
+    pub(crate) fn open_control(&self, name: &str) -> Result<Option<ControlSocket>, Failure> {
+        if self.no_control {
+            return Ok(None);
+        }
+        let path = self.control.clone().unwrap_or_else(|| lab::control_folder().join(format!("{name}.sock")));
+        match ControlSocket::open(&path) {
+            Ok(socket) => Ok(Some(socket)),
+            // Nobody asked for it: without a place for it the run goes on.
+            Err(error @ (LabError::Io { .. } | LabError::Host { .. })) if self.control.is_none() => {
+                eprintln!("note: no control socket: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Checks what can be wrong before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.rotate_every {
+            Some(every) if every < SHORTEST_PART => Err(Failure::input(format!(
+                "--rotate-every {every}: a part holds at least {SHORTEST_PART}\n  mend: give a longer span, for example 10min"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Plays it, tells the result and gives the exit code.
+    pub(crate) fn play(&self, scenario: &Scenario, plan: Plan) -> Outcome {
+        let options = RunOptions {
+            duration: plan.duration,
+            link: self.link,
+            wait: self.wait,
+            place: plan.place,
+            folder: plan.folder,
+            stamps: !self.no_stamps,
+            realtime: !self.no_realtime,
+            rotate_every: self.rotate_every.or(plan.duration.is_none().then_some(PART_OF_AN_ENDLESS_ROLE)),
+            pauses: plan.pauses,
+            load: plan.load,
+            program: std::env::current_exe()
+                .map_err(|error| Failure::machine(format!("finding this program's own file: {error}")))?,
+            role_arguments: vec![ROLE.into()],
+            command: std::iter::once("downbeat".into()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
+        };
+        let line = progress_line(options.duration);
+        let outcome = lab::run(scenario, &options, plan.control, &mut |live, elapsed| show(&line, live, elapsed));
+        line.finish_and_clear();
+        // Everything is undone and written: from here on a closed pipe may end us.
+        rt::process::die_on_broken_pipe();
+        let outcome = outcome.map_err(Failure::from)?;
+        for note in &outcome.notes {
+            eprintln!("note: {note}");
+        }
+        if self.json {
+            output::json(&outcome.run)?;
+        } else {
+            output::tell_run(&outcome.run);
+            outcome.load.iter().for_each(latency::tell_load);
+            println!("written to {}", options.folder.display());
+        }
+        Ok(output::verdict_code(&outcome.run))
+    }
+}
+
+/// A line on the terminal; nothing elsewhere.
+fn progress_line(duration: Option<Nanos>) -> ProgressBar {
+    let shown = std::io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
+    let line = ProgressBar::with_draw_target(duration.map(|duration| duration.0.unsigned_abs()), target);
+    let template = if duration.is_some() { "{bar:24} {msg}" } else { "{spinner} {msg}" };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        line.set_style(style);
+    }
+    line
+}
+
+fn show(line: &ProgressBar, live: &Live, elapsed: Nanos) {
+    if line.is_hidden() {
+        return;
+    }
+    line.set_position(elapsed.0.max(0).unsigned_abs());
+    let trip = live.recent_p50.map_or_else(|| "—".into(), |trip| format!("{:.1} µs", trip.as_micros_f64()));
+    let elapsed = Nanos(elapsed.0 - elapsed.0 % 1_000_000_000);
+    line.set_message(format!("{elapsed} · {} frames · round trip {trip} · lost {}", live.frames, live.lost));
+}

@@ -1,0 +1,182 @@
+//! Where a run takes place: which hosts and which of their ends run here, and on which interfaces.
+
+use std::path::PathBuf;
+
+use measure::{Machine, Side};
+use scenario::{HostId, PortId, Scenario};
+use serde_json::json;
+use station::Link;
+
+use crate::error::LabError;
+use crate::here;
+use crate::journal::{self, Journal, Restored};
+use crate::laboratory;
+use crate::rights::Rights;
+use crate::role::Role;
+use crate::topology::Topology;
+use crate::traffic::Generators;
+
+/// Where a run takes place.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// Every host in a network namespace of its own, all of them made for the run.
+    Laboratory(Rights),
+    /// One host in the network of this machine as it is; the others are elsewhere.
+    Here(Role),
+}
+
+/// A place while a run is there.
+pub(crate) enum Venue {
+    /// What was made is in the journal, so that it can be undone.
+    Laboratory { topology: Topology, rights: Rights, journal: Option<Journal> },
+    /// Nothing is made.
+    Here(Role),
+}
+
+impl Venue {
+    /// Looks whether the run can take place there; makes nothing. What earlier runs left is undone and noted.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub(crate) fn find(scenario: &Scenario, place: &Place, notes: &mut Vec<String>) -> Result<Self, LabError> {
+        if scenario.streams.is_empty() {
+            return Err(LabError::Scenario {
+                what: "the scenario has no stream, so there is nothing to run".into(),
+                mend: "add a [[streams]] table".into(),
+            });
+        }
+        if let Some(stream) = scenario.streams.iter().find(|stream| stream.udp.is_some()) {
+            return Err(LabError::Scenario {
+                what: format!("stream {} goes over UDP, which a run does not send yet", stream.name),
+                mend: "take `transport = \"ethernet\"`; `downbeat bound` and `downbeat simulate` know both".into(),
+            });
+        }
+        match place {
+            Place::Laboratory(rights) => {
+                laboratory::check(scenario)?;
+                notes.extend(journal::restore()?.into_iter().filter_map(undone_note));
+                let topology = Topology::of(scenario);
+                if let Some(name) = topology.taken() {
+                    return Err(LabError::NamespaceTaken { name: name.into(), owner: journal::owner_of(name) });
+                }
+                Ok(Self::Laboratory { topology, rights: *rights, journal: None })
+            }
+            Place::Here(role) => {
+                here::check(scenario, role)?;
+                notes.extend(here::left_undone(scenario, role));
+                Ok(Self::Here(role.clone()))
+            }
+        }
+    }
+
+    /// Makes the network, if it is to be made.
+    ///
+    /// # Errors
+    /// The first step that failed; [`Self::undo`] removes what was made before it.
+    pub(crate) fn create(&mut self, scenario: &Scenario, link: Link) -> Result<(), LabError> {
+        let Self::Laboratory { topology, journal, .. } = self else { return Ok(()) };
+        *journal = Some(Journal::open(&scenario.name, topology.namespaces())?);
+        topology.create(scenario)?;
+        if link == Link::Xdp { topology.keep_tags_in_frames(scenario) } else { Ok(()) }
+    }
+
+    /// Starts the traffic beside the streams; a role makes none.
+    pub(crate) fn start_traffic(&mut self, scenario: &Scenario) -> Result<Option<Generators>, LabError> {
+        match self {
+            Self::Laboratory { topology, journal: Some(journal), .. } if !scenario.traffic.is_empty() => {
+                Generators::start(scenario, topology, journal).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Notes a process that the run started.
+    pub(crate) fn started(&mut self, pid: u32) -> Result<(), LabError> {
+        match self {
+            Self::Laboratory { journal: Some(journal), .. } => journal.started(pid),
+            // It ends with its parent, and there is nothing else to undo.
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what was made.
+    ///
+    /// # Errors
+    /// Something could not be removed.
+    pub(crate) fn undo(&self) -> Result<(), LabError> {
+        match self {
+            Self::Laboratory { journal: Some(journal), .. } => journal.undo(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The interface that an output port is.
+    pub(crate) fn interface(&self, port: PortId) -> Option<&str> {
+        match self {
+            Self::Laboratory { topology, .. } => topology.interface(port),
+            Self::Here(role) => role.interface(port),
+        }
+    }
+
+    /// The file that names a host's network namespace; none where it plays in that of this process.
+    pub(crate) fn namespace(&self, host: HostId) -> Option<PathBuf> {
+        match self {
+            Self::Laboratory { topology, .. } => Some(topology.namespace_path(host)),
+            Self::Here(_) => None,
+        }
+    }
+
+    /// Whether this end of a stream runs here.
+    pub(crate) fn has(&self, scenario: &Scenario, stream: usize, side: Side) -> bool {
+        match self {
+            Self::Laboratory { .. } => true,
+            Self::Here(role) => role.drives(scenario, stream, side),
+        }
+    }
+
+    /// What the run is called.
+    pub(crate) fn control_name(&self, scenario: &Scenario) -> String {
+        match self {
+            Self::Laboratory { .. } => scenario.name.clone(),
+            Self::Here(role) => role.name(scenario),
+        }
+    }
+
+    /// The command that plays there.
+    pub(crate) fn command(&self) -> &'static str {
+        match self {
+            Self::Laboratory { .. } => "run",
+            Self::Here(role) => role.part.name(),
+        }
+    }
+
+    /// Whether hosts elsewhere take part, so that counters must name one message each beyond this run.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        matches!(self, Self::Here(_))
+    }
+
+    /// Adds to the machine's description what is special about the place.
+    pub(crate) fn describe(&self, scenario: &Scenario, machine: &mut Machine) {
+        match self {
+            Self::Laboratory { topology, rights, .. } => {
+                machine.insert("qdiscs".into(), json!(topology.found_queues()));
+                machine.insert("link".into(), json!("veth pairs between network namespaces of one kernel"));
+                let wire =
+                    "veth passes a frame on at once: its links have no rate, so no transmission time is measured";
+                machine.insert("wire".into(), json!(wire));
+                machine.insert("rights".into(), json!(rights.name()));
+            }
+            Self::Here(role) => here::describe(scenario, role, machine),
+        }
+    }
+}
+
+fn undone_note(restored: Restored) -> Option<String> {
+    match restored {
+        Restored::Undone { scenario, namespaces, .. } if !namespaces.is_empty() => Some(format!(
+            "an earlier run of {scenario} had left {} network namespaces; they are removed",
+            namespaces.len()
+        )),
+        _ => None,
+    }
+}
