@@ -98,6 +98,16 @@ fn wrong_arguments_end_with_2() {
         &["run", scenario, "--duration", "10ns"],
         &["run", scenario, "--pause", "loop"],
         &["run", scenario, "--pause", "nobody@1s+1ms"],
+        &["run", scenario, "--rotate-every", "1ms"],
+        &["run", scenario, "--control", "x", "--no-control"],
+        &["publish", scenario, "--host", "loop"],
+        &["loopback", scenario, "--host", "nobody"],
+        &["subscribe", scenario],
+        &["publish", scenario, "--interface", "far=eth0"],
+        &["publish", scenario, "--duration", "1s", "--cycles", "7"],
+        &["publish"],
+        &["ctl", "dance"],
+        &["ctl", "status", "no-such-run"],
         &["bound"],
         &["report"],
         &["report", "no-such-folder"],
@@ -112,7 +122,8 @@ fn wrong_arguments_end_with_2() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["init", "check", "bound", "simulate", "run", "restore", "report", "completions"] {
+    let plain = ["init", "check", "bound", "simulate", "run", "restore", "report", "completions"];
+    for command in plain.into_iter().chain(["publish", "loopback", "subscribe", "ctl"]) {
         let text = stdout(&downbeat(&[command, "--help"]));
         assert!(text.contains("Example") && text.contains(&format!("downbeat {command}")), "{command}: {text}");
     }

@@ -1,0 +1,413 @@
+//! Roles: hosts of one scenario in networks that the test made, as if on machines of their own, and their control.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{DOWNBEAT, alone, can_run, run_json, signal, stderr, stdout, wait_for};
+use serde_json::Value;
+
+/// A restarted writer is heard again within so many cycles (`pubsub::RESYNC_PHASES`), and a pause of this machine.
+const HEARD_AGAIN_CYCLES: usize = pubsub::RESYNC_PHASES as usize + 100;
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// Two networks with one cable between them, a scenario, and a place for sockets. Dropped, the networks go.
+struct Bench {
+    name: String,
+    folder: tempfile::TempDir,
+    scenario: PathBuf,
+}
+
+impl Bench {
+    fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let scenario = common::scenario(folder.path(), "two-hosts", name);
+        for end in ["pub", "loop"] {
+            ip(&format!("netns add {name}-{end}"));
+        }
+        ip(&format!("link add eth0 netns {name}-pub type veth peer name eth0 netns {name}-loop"));
+        for end in ["pub", "loop"] {
+            ip(&format!("-n {name}-{end} link set eth0 up"));
+        }
+        Self { name: name.into(), folder, scenario }
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `downbeat`, inside the network of an end.
+    fn command(&self, end: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &format!("{}-{end}", self.name), DOWNBEAT])
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn role(&self, part: &str, out: &str, more: &[&str]) -> Command {
+        let end = if part == "publish" { "pub" } else { "loop" };
+        let out = self.out(out);
+        let all =
+            [&[part, self.scenario.to_str().unwrap(), "--interface", "eth0", "--out", out.to_str().unwrap()], more];
+        self.command(end, &all.concat())
+    }
+
+    /// A role that is under way.
+    fn start(&self, part: &str, out: &str, more: &[&str]) -> Child {
+        let child = self.role(part, out, more).spawn().unwrap();
+        wait_for("the first cycles", || self.status(part).is_some_and(|status| status["cycle"].as_i64() > Some(0)));
+        child
+    }
+
+    fn socket(&self, part: &str) -> PathBuf {
+        let end = if part == "publish" { "pub" } else { "loop" };
+        self.folder.path().join("downbeat").join(format!("{}-{end}-{part}.sock", self.name))
+    }
+
+    fn ctl(&self, part: &str, request: &str) -> Output {
+        let socket = self.socket(part);
+        Command::new(DOWNBEAT).args(["ctl", request, socket.to_str().unwrap(), "--json"]).output().unwrap()
+    }
+
+    fn status(&self, part: &str) -> Option<Value> {
+        let output = self.ctl(part, "status");
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    fn count(&self, part: &str, key: &str) -> u64 {
+        self.status(part).and_then(|status| status["streams"][0][key].as_u64()).unwrap_or(0)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for end in ["pub", "loop"] {
+            _ = Command::new("ip").args(["netns", "del", &format!("{}-{end}", self.name)]).status();
+        }
+    }
+}
+
+fn ended(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?} {text}", output.status);
+    assert!(!text.contains("panicked"), "{text}");
+    stdout(&output)
+}
+
+fn kinds(run: &Value) -> Vec<&str> {
+    run["incidents"].as_array().unwrap().iter().filter_map(|incident| incident["kind"].as_str()).collect()
+}
+
+#[test]
+fn hosts_on_machines_of_their_own_meet_by_the_time_alone() {
+    if !can_run("hosts_on_machines_of_their_own") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-role");
+    let looping = bench.start("loopback", "loop", &[]);
+    let cycles = 1500;
+    let publishing = bench.role("publish", "pub", &["--cycles", "1500"]).output().unwrap();
+    assert!(matches!(publishing.status.code(), Some(0 | 1)), "{}", stderr(&publishing));
+    signal(looping.id(), "INT");
+    let said = ended(looping);
+    assert!(said.contains("arrived") && said.contains("nothing was required that this end can know"), "{said}");
+
+    let (writer, reader) = (run_json(&bench.out("pub")), run_json(&bench.out("loop")));
+    let stream = &writer["streams"][0];
+    let frames = stream["frames"].as_u64().unwrap();
+    assert!((cycles / 3..=cycles).contains(&frames), "{frames}");
+    for path in ["wire", "stack", "counter"] {
+        let count = stream["round_trip"][path]["count"].as_u64().unwrap_or(0);
+        assert!(count > frames / 2, "{count} round trips {path} of {frames}");
+    }
+    // What only the other end knows is absent; nothing is amiss for that.
+    assert!(stream["one_way"].is_null() && stream["loss"]["dL"].is_null() && stream["arrived"].is_null(), "{stream}");
+    assert!(!kinds(&writer).contains(&"trace-missing") && !kinds(&reader).contains(&"trace-missing"));
+    assert_eq!(writer["machine"]["role"]["ends"][0]["end"], "writer");
+    assert_eq!(reader["machine"]["role"]["command"], "loopback");
+    let arrived = reader["streams"][0]["arrived"].as_u64().unwrap();
+    assert!(arrived <= frames && arrived > frames / 2, "{arrived} of {frames} arrived");
+    assert!(reader["streams"][0]["round_trip"]["wire"].is_null() && reader["streams"][0]["loss"]["dP"].is_null());
+    assert!(reader["verdict"]["items"].as_array().unwrap().is_empty());
+
+    // Every message came back, is lost or was under way; cycles are counted from the instant that both know.
+    let (_, rows, _) = measure::read_run(&bench.out("pub")).unwrap();
+    let back = rows.iter().filter(|row| row.at(8).is_some()).count() as u64;
+    let lost = stream["loss"]["dSum"].as_u64().unwrap() + stream["loss"]["under_way"].as_u64().unwrap();
+    assert_eq!(back + lost, rows.len() as u64);
+    let last = rows.iter().map(|row| row.cycle).max().unwrap();
+    assert!(last < cycles as i64 && last > cycles as i64 - 100, "the last of 1500 cycles is {last}");
+    for run in [&writer, &reader] {
+        let first = run["machine"]["first_cycle"].as_i64().unwrap();
+        assert_eq!(run["machine"]["first_cycle_at_ns"].as_i64().unwrap(), first * 1_000_000);
+    }
+    let first = writer["machine"]["first_cycle"].as_u64().unwrap();
+    assert!(rows[0].counter > first && rows[0].counter < first + 100, "counters are those of the time");
+    let page = bench.out("r.html");
+    let folders = [bench.out("pub"), bench.out("loop")].map(|folder| folder.to_str().unwrap().to_string());
+    let output = common::downbeat(&["report", &folders[0], &folders[1], "--out", page.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_killed_publisher_is_heard_again_when_it_is_back() {
+    if !can_run("a_killed_publisher") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-repub");
+    let looping = bench.start("loopback", "loop", &[]);
+    let mut publishing = bench.start("publish", "pub", &[]);
+    wait_for("messages", || bench.count("loopback", "arrived") > 300);
+    publishing.kill().unwrap();
+    publishing.wait().unwrap();
+    // Its socket is still there, and nobody listens: the next one replaces it.
+    assert!(bench.socket("publish").exists());
+    let again = bench.role("publish", "again", &["--cycles", "1500"]).output().unwrap();
+    assert!(matches!(again.status.code(), Some(0 | 1)), "{}", stderr(&again));
+    let (run, rows, _) = measure::read_run(&bench.out("again")).unwrap();
+    let silent = rows.iter().take_while(|row| row.at(8).is_none()).count();
+    assert!(silent < HEARD_AGAIN_CYCLES, "unheard for {silent} cycles");
+    let trips = run.streams[0].round_trip.stack.as_ref().map_or(0, |trips| trips.count);
+    assert!(trips > run.streams[0].frames / 2, "{trips} of {}", run.streams[0].frames);
+    // What the first life of the writer had sent is nothing that the second missed.
+    assert!(run.streams[0].counters.missed.unwrap() < run.streams[0].frames / 2);
+    assert!(bench.ctl("loopback", "stop").status.success());
+    ended(looping);
+    let arrived = run_json(&bench.out("loop"))["streams"][0]["arrived"].as_u64().unwrap();
+    assert!(arrived > 300 + trips / 2, "both lives are in the loopback's result: {arrived}");
+}
+
+#[test]
+fn a_killed_loopback_costs_messages_and_nothing_else() {
+    if !can_run("a_killed_loopback") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-reloop");
+    let publishing = bench.start("publish", "pub", &["--duration", "60s"]);
+    let mut looping = bench.start("loopback", "one", &[]);
+    wait_for("answers", || bench.count("publish", "answered") > 300);
+    looping.kill().unwrap();
+    looping.wait().unwrap();
+    let before = bench.count("publish", "published");
+    wait_for("the publisher to go on", || bench.count("publish", "published") > before + 200);
+    let looping = bench.start("loopback", "two", &[]);
+    let answered = bench.count("publish", "answered");
+    wait_for("answers again", || bench.count("publish", "answered") > answered + 300);
+    signal(publishing.id(), "TERM");
+    let output = publishing.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("stopped by the user"), "{}", stderr(&output));
+    signal(looping.id(), "INT");
+    ended(looping);
+    let run = run_json(&bench.out("pub"));
+    let stream = &run["streams"][0];
+    let (lost, frames) = (stream["loss"]["dSum"].as_u64().unwrap(), stream["frames"].as_u64().unwrap());
+    assert!(lost >= 200 && lost < frames - 500, "{lost} of {frames}");
+    assert!(kinds(&run).contains(&"frames-lost"), "{:?}", kinds(&run));
+    assert!(run["incidents"].to_string().contains("loop runs elsewhere"), "{}", run["incidents"]);
+}
+
+#[test]
+fn what_a_role_cannot_do_it_says_before_it_begins() {
+    if !can_run("what_a_role_cannot_do") {
+        return;
+    }
+    let bench = Bench::new("t-wrong");
+    ip("-n t-wrong-pub link add down0 type veth peer name down1");
+    ip("-n t-wrong-pub link add br0 type bridge");
+    ip("-n t-wrong-pub link add port0 type veth peer name port1");
+    ip("-n t-wrong-pub link set port0 master br0 up");
+    ip("-n t-wrong-pub link add small0 mtu 68 type veth peer name small1");
+    ip("-n t-wrong-pub link set small0 up");
+    let scenario = bench.scenario.to_str().unwrap();
+    let out = bench.out("never");
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (&["publish", scenario], 3, &["pub → loop", "--interface loop=eth1"]),
+        (&["publish", scenario, "--interface", "eth9"], 3, &["no interface eth9", "down0"]),
+        (&["publish", scenario, "--interface", "down0"], 3, &["down0 is down", "ip link set down0 up"]),
+        (&["publish", scenario, "--interface", "port0"], 3, &["port of br0"]),
+        (&["publish", scenario, "--interface", "small0"], 3, &["68 bytes", "mtu 104"]),
+        (&["publish", scenario, "--interface", "far=eth0"], 2, &["far", "loop=IFACE"]),
+        (&["publish", scenario, "--host", "loop", "--interface", "eth0"], 2, &["loop is not the writer", "pub"]),
+        (&["publish", scenario, "--host", "nobody", "--interface", "eth0"], 2, &["nobody", "pub"]),
+        (&["subscribe", scenario, "--interface", "eth0"], 2, &["without echo"]),
+        (&["publish", scenario, "--interface", "eth0", "--duration", "10ns"], 2, &["no cycle"]),
+        (&["publish", scenario, "--interface", "eth0", "--rotate-every", "1ms"], 2, &["--rotate-every"]),
+    ];
+    for (arguments, code, words) in cases {
+        let output =
+            bench.command("pub", &[arguments, &["--out", out.to_str().unwrap()][..]].concat()).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {text}");
+        for word in *words {
+            assert!(text.contains(word), "{arguments:?}: no `{word}` in {text}");
+        }
+        assert!(text.contains("mend:"), "{text}");
+    }
+    // Without any right.
+    let program = bench.out("downbeat-for-all");
+    std::fs::copy(DOWNBEAT, &program).unwrap();
+    std::fs::set_permissions(bench.folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let output = Command::new("ip")
+        .args(["netns", "exec", "t-wrong-pub", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["publish", scenario, "--interface", "eth0", "--no-control", "--out", out.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("CAP_NET_RAW"), "{}", stderr(&output));
+    assert!(!out.exists(), "nothing is left of what did not begin");
+}
+
+fn ask(stream: &UnixStream, line: &[u8]) -> Value {
+    let mut writer = stream;
+    writer.write_all(line).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap_or_default()
+}
+
+#[test]
+fn control_answers_its_user_and_is_not_disturbed() {
+    if !can_run("control_answers") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-ctl");
+    let path = bench.socket("publish");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // A socket of a dead process is replaced, a file that is none is not.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let publishing = bench.start("publish", "pub", &["--duration", "60s"]);
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let second = bench.role("publish", "second", &[]).output().unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(stderr(&second).contains(&format!("process {}", publishing.id())), "{}", stderr(&second));
+    assert!(path.exists(), "the living one keeps its socket");
+
+    let status = bench.status("publish").unwrap();
+    assert_eq!((status["name"].as_str(), status["command"].as_str()), (Some("t-ctl-pub-publish"), Some("publish")));
+    assert!(status["granted"]["pub"].is_array() && status["folder"].as_str().unwrap().ends_with("/pub"), "{status}");
+    assert!(status["streams"][0]["arrived"].is_null(), "what this end cannot know: {status}");
+
+    // Garbage, a line without end, clients that never read, more than are served.
+    let connect = || {
+        let stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    };
+    for garbage in [&b"hello\n"[..], b"{\"do\":7}\n", b"\xff\xfe\n", b"[]\n", b"\n"] {
+        let answer = ask(&connect(), garbage);
+        assert_eq!(answer["ok"], false, "{answer}");
+    }
+    let answer = ask(&connect(), &[b'x'; 9000]);
+    assert!(answer["error"].as_str().unwrap_or_default().contains("4096"), "{answer}");
+    let mut idle: Vec<_> = (0..20).map(|_| connect()).collect();
+    for stream in &mut idle {
+        stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+        for _ in 0..200 {
+            if stream.write_all(&b"{\"do\":\"status\"}\n".repeat(100)).is_err() {
+                break;
+            }
+        }
+    }
+    assert!(bench.status("publish").is_some(), "others are still answered");
+    drop(idle);
+
+    let cycle = bench.status("publish").unwrap()["cycle"].as_i64().unwrap();
+    wait_for("cycles to go on", || bench.status("publish").unwrap()["cycle"].as_i64().unwrap() > cycle + 100);
+    assert!(bench.ctl("publish", "stop").status.success());
+    ended(publishing);
+    assert!(!path.exists(), "the socket goes with the role");
+    let run = run_json(&bench.out("pub"));
+    assert_eq!(run["machine"]["trace_records_lost"], 0, "the run was not disturbed");
+    let nobody = bench.ctl("publish", "status");
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(stderr(&nobody).contains("nothing runs"), "{}", stderr(&nobody));
+    std::fs::write(&path, "mine").unwrap();
+    let refused = bench.role("publish", "third", &["--control", path.to_str().unwrap()]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("no socket"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+/// Sum of a count over the parts of a run.
+fn sum(folder: &Path, run: &Value, pointer: &str) -> u64 {
+    let parts = run["parts"].as_array().unwrap();
+    let of = |part: &Value| run_json(&folder.join(part["folder"].as_str().unwrap()));
+    parts.iter().map(|part| of(part).pointer(pointer).and_then(Value::as_u64).unwrap_or(0)).sum()
+}
+
+#[test]
+fn a_rotation_counts_nothing_as_lost_and_every_message_once() {
+    if !can_run("a_rotation") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-rot");
+    let looping = bench.start("loopback", "loop", &["--rotate-every", "2s"]);
+    let publishing = bench.start("publish", "pub", &[]);
+    for part in 1..=2 {
+        let published = bench.count("publish", "published");
+        wait_for("messages", || bench.count("publish", "published") > published + 1500);
+        let answer = bench.ctl("publish", "rotate");
+        let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+        assert!(answer["part"].as_str().unwrap().ends_with(&format!("part-000{part}")), "{answer}");
+        assert!(bench.out("pub").join(format!("part-000{part}/run.json")).exists());
+    }
+    assert_eq!(bench.status("publish").unwrap()["parts"], 2);
+    for (child, part) in [(publishing, "publish"), (looping, "loopback")] {
+        assert!(bench.ctl(part, "stop").status.success());
+        ended(child);
+    }
+    let folder = bench.out("pub");
+    let run = run_json(&folder);
+    let stream = &run["streams"][0];
+    assert_eq!(run["parts"].as_array().unwrap().len(), 3);
+    for pointer in ["/frames", "/loss/published", "/loss/dSum", "/counters/missed"] {
+        let whole = stream.pointer(pointer).unwrap().as_u64().unwrap();
+        assert_eq!(sum(&folder, &run, &format!("/streams/0{pointer}")), whole, "{pointer}");
+    }
+    assert!(stream["round_trip"]["wire"].is_null(), "distributions are in the parts");
+    let mut counters = Vec::new();
+    for part in run["parts"].as_array().unwrap() {
+        let (_, rows, _) = measure::read_run(&folder.join(part["folder"].as_str().unwrap())).unwrap();
+        counters.extend(rows.iter().map(|row| row.counter));
+        let lost = rows.iter().filter(|row| row.has(measure::flags::LOST)).count();
+        assert!(lost < rows.len() / 4, "{lost} of {} lost in {part}", rows.len());
+        // The cut is no place where messages get lost: the last ones of each part came back as the others did.
+        let last = &rows[rows.len().saturating_sub(200)..rows.len().saturating_sub(50)];
+        assert!(last.iter().filter(|row| row.at(8).is_some()).count() > last.len() / 2, "{part}");
+    }
+    assert!(counters.windows(2).all(|pair| pair[0] < pair[1]), "every message once, in order");
+    assert_eq!(counters.len() as u64, stream["frames"].as_u64().unwrap());
+    let reader = run_json(&bench.out("loop"));
+    assert!(reader["parts"].as_array().unwrap().len() >= 2, "{}", reader["parts"]);
+    assert_eq!(
+        sum(&bench.out("loop"), &reader, "/streams/0/arrived"),
+        reader["streams"][0]["arrived"].as_u64().unwrap()
+    );
+    let page = bench.out("r.html");
+    let output = common::downbeat(&["report", folder.to_str().unwrap(), "--out", page.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
