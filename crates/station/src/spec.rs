@@ -3,8 +3,8 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use rt::wait::Wait;
 use measure::Side;
+use rt::wait::Wait;
 use scenario::{HostId, PortId, Scenario, Threads};
 use serde::{Deserialize, Serialize};
 use units::Nanos;

@@ -43,7 +43,7 @@ pub(super) fn measure(amount: Amount) -> Result<Report, Failure> {
     let pair = pairs.first().ok_or("no veth pair")?;
     let surroundings = Surroundings::begin();
     let granted = place::settle();
-    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, stamps: false })?;
+    let sender = Sender::open(&pair.near, SenderOptions { priority: 3, ..SenderOptions::default() })?;
     let mut rows = Vec::new();
     for (groups, build, send) in SIZES {
         rows.push(row(build, groups, None)?);

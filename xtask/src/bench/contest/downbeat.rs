@@ -81,7 +81,8 @@ impl Downbeat {
                 let traced = tracing == Tracing::On;
                 let stamps = if traced { Stamps::Software } else { Stamps::Off };
                 let options = ReceiverOptions { tai_minus_utc, stamps, ..Default::default() };
-                let sender = Sender::open(interface, SenderOptions { priority: 3, stamps: traced }).map_err(told)?;
+                let sender = Sender::open(interface, SenderOptions { priority: 3, stamps, ..SenderOptions::default() })
+                    .map_err(told)?;
                 let trace = traced.then(|| Trace::start(&sender, tai_minus_utc)).transpose()?;
                 let receiver = Receiver::open(interface, options).map_err(told)?;
                 (Input::Packet(receiver), Output::Packet(sender), trace)

@@ -44,7 +44,7 @@ impl Pinger {
     pub(super) fn open(interface: &str, fields: u16) -> Result<Self, String> {
         Ok(Self {
             ring: Ring::open(interface, 0).map_err(|error| error.to_string())?,
-            sender: Sender::open(interface, SenderOptions { priority: 3, stamps: false })
+            sender: Sender::open(interface, SenderOptions { priority: 3, ..SenderOptions::default() })
                 .map_err(|error| error.to_string())?,
             writer: hand::Writer::new(&frame(THERE, fields)?, fields),
             reader: hand::Reader::new(&frame(BACK, fields)?, fields),

@@ -45,7 +45,7 @@ struct Halves {
 
 impl Halves {
     fn open(interface: &str, ids: Ids, fields: u16) -> Result<Self, String> {
-        let sender = Sender::open(interface, SenderOptions { priority: 3, stamps: false });
+        let sender = Sender::open(interface, SenderOptions { priority: 3, ..SenderOptions::default() });
         Ok(Self {
             reader: hand::Reader::new(&frame(ids.reads, fields)?, fields),
             writer: hand::Writer::new(&frame(ids.writes, fields)?, fields),
