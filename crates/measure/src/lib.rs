@@ -48,6 +48,7 @@ mod incidents;
 mod index;
 mod join;
 mod latency;
+pub mod live;
 mod rows;
 mod store;
 mod summary;
