@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod live;
+mod metrics;
 mod output;
 
 use std::process::ExitCode;

@@ -22,6 +22,7 @@ use crate::error::LabError;
 use crate::run::RunOptions;
 use crate::traffic::OwnGroup as _;
 use crate::venue::Venue;
+use crate::watch::TraceState;
 
 /// Records a ring holds: at seven a cycle and 250 µs more than two seconds, and it is emptied every 20 ms.
 const RING_RECORDS: usize = 1 << 16;
@@ -84,11 +85,6 @@ impl Hosts {
         Ok(all)
     }
 
-    /// What the kernel granted, in words, by host.
-    pub(crate) fn granted(&self) -> serde_json::Value {
-        self.hosts.iter().map(|host| (host.name.clone(), json!(host.granted))).collect::<serde_json::Map<_, _>>().into()
-    }
-
     /// Lets cycle 0 begin at `start`.
     pub(crate) fn begin(&self, start: Tai) {
         self.rings().for_each(|ring| ring.cell(cells::START).store(start.0 as u64, Ordering::Release));
@@ -102,15 +98,30 @@ impl Hosts {
         self.stopped.get_or_insert_with(Instant::now);
     }
 
-    /// Takes all events out of the rings.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(Event)) {
-        for consumer in self.hosts.iter_mut().flat_map(|host| &mut host.consumers) {
-            while let Some(record) = consumer.pop() {
-                if let Some(event) = Event::unpack(&record) {
-                    take(event);
+    /// Takes all events out of the rings; tells what was in them.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Event)) -> Vec<TraceState> {
+        let mut states = Vec::with_capacity(self.hosts.len());
+        for host in &mut self.hosts {
+            let mut most = 0;
+            for consumer in &mut host.consumers {
+                let mut found = 0;
+                while let Some(record) = consumer.pop() {
+                    found += 1;
+                    if let Some(event) = Event::unpack(&record) {
+                        take(event);
+                    }
                 }
+                most = found.max(most);
             }
+            let lost = host.rings.iter().map(Ring::overflowed).sum();
+            states.push(TraceState { host: host.name.clone(), found: most, capacity: RING_RECORDS, lost });
         }
+        states
+    }
+
+    /// Each host's name, and what its threads were granted and refused.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.hosts.iter().map(|host| (host.name.as_str(), host.granted.as_slice()))
     }
 
     /// Whether all processes have ended; ends those that do not obey.

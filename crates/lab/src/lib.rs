@@ -22,7 +22,8 @@
 //!     role_arguments: vec!["role".into()],
 //!     command: "downbeat run two-hosts.toml".into(),
 //! };
-//! let outcome = run(&scenario, &options, None, &mut |live, _| eprintln!("{} frames", live.frames))?;
+//! let progress = &mut |live: &measure::Live, _: units::Nanos| eprintln!("{} frames", live.frames);
+//! let outcome = run(&scenario, &options, None, progress)?;
 //! println!("{}", outcome.run.verdict.met);
 //! # Ok::<(), downbeat_lab::LabError>(())
 //! ```
@@ -44,6 +45,7 @@ mod socket;
 mod topology;
 mod traffic;
 mod venue;
+mod watch;
 
 pub use error::LabError;
 pub use journal::{Restored, restore};
@@ -55,3 +57,4 @@ pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
 pub use station::Link;
 pub use venue::Place;
+pub use watch::{Beginning, TraceState, Turn, Watch};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Collector, Event, FrameRow, Incident, Kind, Live, LoadReport, Machine, RunFile, kinds};
+use measure::{Collector, Event, FrameRow, Incident, Kind, LoadReport, Machine, RunFile, kinds};
 use rt::wait::Wait;
 use scenario::{HostId, Scenario};
 use serde_json::json;
@@ -21,6 +21,7 @@ use crate::machine;
 use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
 use crate::venue::{Place, Venue};
+use crate::watch::{Beginning, TraceState, Turn, Watch};
 
 /// How often the parent empties the trace rings.
 const TURN: Duration = Duration::from_millis(20);
@@ -85,7 +86,7 @@ pub struct RunOutcome {
 
 /// Runs a scenario on this machine and writes the run folder.
 ///
-/// `progress` is called about every 20 ms; whoever connects to `control` can ask for the status, a rotation, the end.
+/// `watch` is told of every event, and called about every 20 ms; whoever connects to `control` can ask for the status, a rotation, the end.
 ///
 /// # Errors
 /// The machine or the scenario does not allow it. Whatever was set up is undone first.
@@ -93,7 +94,7 @@ pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
     control: Option<ControlSocket>,
-    progress: &mut dyn FnMut(&Live, Nanos),
+    watch: &mut dyn Watch,
 ) -> Result<RunOutcome, LabError> {
     let mut notes = Vec::new();
     let mut venue = Venue::find(scenario, &options.place, &mut notes)?;
@@ -102,7 +103,7 @@ pub fn run(
     make_folder(options)?;
     let desk = Arc::new(Desk::default());
     let measured = control.map(|socket| Control::serve(socket, Arc::clone(&desk))).transpose().and_then(|control| {
-        let measured = measured(scenario, options, &mut venue, &interrupted, &desk, progress);
+        let measured = measured(scenario, options, &mut venue, &interrupted, &desk, watch);
         drop(control);
         measured
     });
@@ -150,7 +151,7 @@ fn measured(
     venue: &mut Venue,
     interrupted: &AtomicBool,
     desk: &Desk,
-    progress: &mut dyn FnMut(&Live, Nanos),
+    watch: &mut dyn Watch,
 ) -> Result<Measured, LabError> {
     venue.create(scenario, options.link)?;
     let mut machine = machine::describe(scenario, options, venue);
@@ -167,6 +168,8 @@ fn measured(
     let cycle = scenario.cycle;
     let lead = rt::clock::now() + LEAD - scenario.base_time;
     let start = scenario.base_time + cycle * (lead.0.div_euclid(cycle.0) + 1);
+    let granted: Vec<_> = hosts.granted().collect();
+    watch.begins(&Beginning { start, rights: options.place.rights_name(), granted: &granted });
     hosts.begin(start);
     machine.insert("first_cycle_at_ns".into(), json!(start.0));
     machine.insert("first_cycle".into(), json!((start - scenario.base_time) / cycle));
@@ -180,9 +183,13 @@ fn measured(
     let mut told_to_stop = false;
     while !hosts.have_ended() {
         thread::sleep(TURN);
-        hosts.drain(|event: Event| collector.push(event));
-        let elapsed = rt::clock::now() - start;
-        progress(&collector.live(), elapsed);
+        let traces = drain(&mut hosts, &mut collector, watch);
+        let now = rt::clock::now();
+        let elapsed = now - start;
+        let turn = Turn { now, elapsed, live: &collector.live(), traces: &traces, notes: &notes };
+        if watch.turn(&turn).is_break() {
+            interrupted.store(true, Ordering::Relaxed);
+        }
         {
             let mut status = desk.status();
             (status.elapsed_ns, status.cycle) = (elapsed.0, elapsed / cycle);
@@ -213,7 +220,10 @@ fn measured(
             told_to_stop = true;
         }
     }
-    hosts.drain(|event: Event| collector.push(event));
+    let traces = drain(&mut hosts, &mut collector, watch);
+    let now = rt::clock::now();
+    // All has ended: there is nothing left that it could end.
+    _ = watch.turn(&Turn { now, elapsed: now - start, live: &collector.live(), traces: &traces, notes: &notes });
     hosts.finish(&mut machine, &mut notes);
     let load = load.map(Load::finish);
     if let Some(load) = &load {
@@ -257,13 +267,21 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
         "command": venue.command(),
         "pid": std::process::id(),
         "folder": folder,
-        "granted": hosts.granted(),
+        "granted": hosts.granted().collect::<std::collections::BTreeMap<_, _>>(),
     });
     Status {
         fixed: fixed.as_object().cloned().unwrap_or_default(),
         streams: scenario.streams.iter().map(|stream| stream.name.clone()).collect(),
         ..Status::default()
     }
+}
+
+/// Empties the rings of all hosts.
+fn drain(hosts: &mut Hosts, collector: &mut Collector, watch: &mut dyn Watch) -> Vec<TraceState> {
+    hosts.drain(|event: Event| {
+        watch.event(&event);
+        collector.push(event);
+    })
 }
 
 /// Hosts that are to be stopped and let go again.

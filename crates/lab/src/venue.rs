@@ -25,6 +25,16 @@ pub enum Place {
     Here(Role),
 }
 
+impl Place {
+    /// By which right the run has its network, in words.
+    pub(crate) fn rights_name(&self) -> &'static str {
+        match self {
+            Self::Laboratory(rights) => rights.name(),
+            Self::Here(_) => "this machine's network",
+        }
+    }
+}
+
 /// A place while a run is there.
 pub(crate) enum Venue {
     /// What was made is in the journal, so that it can be undone.

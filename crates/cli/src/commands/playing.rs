@@ -1,17 +1,21 @@
 //! What `run` and the roles have in common: how to play, the line on the terminal, and the telling of the result.
 
 use std::io::IsTerminal;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{ControlSocket, LabError, Link, LoadOptions, Pause, Place, RunOptions};
+use lab::{ControlSocket, LabError, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
 use measure::Live;
 use rt::wait::Wait;
 use scenario::Scenario;
 use units::Nanos;
 
 use crate::commands::latency;
+use crate::live::{self, Screen, Shared, Watcher};
+use crate::metrics;
 use crate::output::{self, Failure, Outcome};
 
 /// Name of the hidden command that plays one host.
@@ -45,6 +49,12 @@ pub(crate) struct Playing {
     /// No control socket
     #[arg(long)]
     no_control: bool,
+    /// Draw the run on the terminal while it goes on: q ends it, p freezes the picture, ↑↓ choose a stream
+    #[arg(long)]
+    live: bool,
+    /// Serve figures for Prometheus at http://ADDRESS:PORT/metrics while the run goes on; a bare port is on 127.0.0.1
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::address)]
+    metrics: Option<SocketAddr>,
     /// Print run.json to standard output
     #[arg(long)]
     json: bool,
@@ -60,6 +70,8 @@ pub(crate) struct Plan {
     /// What keeps the machine busy meanwhile.
     pub(crate) load: Option<LoadOptions>,
     pub(crate) control: Option<ControlSocket>,
+    /// Where metrics are served.
+    pub(crate) listener: Option<TcpListener>,
 }
 
 /// A role without an end begins a new part this often, if nothing else is said.
@@ -97,7 +109,21 @@ impl Playing {
                 "--rotate-every {every}: a part holds at least {SHORTEST_PART}\n  mend: give a longer span, for example 10min"
             ))),
             _ => Ok(()),
+        }?;
+        if self.live {
+            live::can_draw().map_err(|why| {
+                Failure::input(format!(
+                    "--live draws on a terminal, and {why}\n  mend: leave --live out; --metrics gives the figures without \
+                     a terminal"
+                ))
+            })?;
         }
+        Ok(())
+    }
+
+    /// Where metrics will be served; opened before the run has a network of its own, and before anything is made.
+    pub(crate) fn listen(&self) -> Result<Option<TcpListener>, Failure> {
+        self.metrics.map(metrics::listen).transpose()
     }
 
     /// Plays it, tells the result and gives the exit code.
@@ -118,9 +144,13 @@ impl Playing {
             role_arguments: vec![ROLE.into()],
             command: std::iter::once("downbeat".into()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
         };
-        let line = progress_line(options.duration);
-        let outcome = lab::run(scenario, &options, plan.control, &mut |live, elapsed| show(&line, live, elapsed));
-        line.finish_and_clear();
+        let shared = (self.live || plan.listener.is_some()).then(|| Shared::new(scenario, options.duration));
+        let server = match (plan.listener, &shared) {
+            (Some(listener), Some(shared)) => Some(serve(listener, shared)?),
+            _ => None,
+        };
+        let outcome = watched(scenario, &options, plan.control, shared, self.live);
+        drop(server);
         // Everything is undone and written: from here on a closed pipe may end us.
         rt::process::die_on_broken_pipe();
         let outcome = outcome.map_err(Failure::from)?;
@@ -138,9 +168,52 @@ impl Playing {
     }
 }
 
+/// Serves metrics from now on, and tells where.
+fn serve(listener: TcpListener, shared: &Arc<Shared>) -> Result<metrics::Server, Failure> {
+    let server = metrics::serve(listener, Arc::clone(shared))
+        .map_err(|error| Failure::machine(format!("serving metrics: {error}")))?;
+    let address = server.address();
+    eprintln!("metrics: http://{address}/metrics");
+    if !address.ip().is_loopback() {
+        eprintln!("note: whoever reaches {address} can read them");
+    }
+    Ok(server)
+}
+
+/// Runs, and shows on the terminal how it goes: all of it, or a line.
+fn watched(
+    scenario: &Scenario,
+    options: &RunOptions,
+    control: Option<ControlSocket>,
+    shared: Option<Arc<Shared>>,
+    on_screen: bool,
+) -> Result<RunOutcome, LabError> {
+    let line = progress_line(options.duration, on_screen);
+    let mut screen = None;
+    let outcome = match shared {
+        None => lab::run(scenario, options, control, &mut |live: &Live, elapsed: Nanos| show(&line, live, elapsed)),
+        Some(shared) => {
+            // Not before the run begins: until then errors and Ctrl-C need an ordinary terminal.
+            let begun = || {
+                if on_screen {
+                    match Screen::open(Arc::clone(&shared)) {
+                        Ok(opened) => screen = Some(opened),
+                        Err(error) => eprintln!("note: the live view cannot be drawn: {error}; the run goes on"),
+                    }
+                }
+            };
+            let progress = |live: &Live, elapsed: Nanos| show(&line, live, elapsed);
+            lab::run(scenario, options, control, &mut Watcher::new(Arc::clone(&shared), begun, progress))
+        }
+    };
+    drop(screen);
+    line.finish_and_clear();
+    outcome
+}
+
 /// A line on the terminal; nothing elsewhere.
-fn progress_line(duration: Option<Nanos>) -> ProgressBar {
-    let shown = std::io::stderr().is_terminal();
+fn progress_line(duration: Option<Nanos>, on_screen: bool) -> ProgressBar {
+    let shown = !on_screen && std::io::stderr().is_terminal();
     let target = if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
     let line = ProgressBar::with_draw_target(duration.map(|duration| duration.0.unsigned_abs()), target);
     let template = if duration.is_some() { "{bar:24} {msg}" } else { "{spinner} {msg}" };

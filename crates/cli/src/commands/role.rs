@@ -46,7 +46,8 @@ impl RoleArguments {
         self.playing.check()?;
         let name = role.name(&scenario);
         let (folder, control) = (self.playing.folder(&name), self.playing.open_control(&name)?);
-        let place = Place::Here(role);
-        self.playing.play(&scenario, Plan { duration, folder, place, pauses: Vec::new(), load: None, control })
+        let (listener, place) = (self.playing.listen()?, Place::Here(role));
+        self.playing
+            .play(&scenario, Plan { duration, folder, place, pauses: Vec::new(), load: None, control, listener })
     }
 }

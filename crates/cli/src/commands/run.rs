@@ -16,6 +16,7 @@ use crate::output::{self, Failure, Outcome};
 #[command(after_help = "\
 Examples:
   sudo downbeat run two-hosts.toml --duration 10s --out runs/first
+  sudo downbeat run two-hosts.toml --duration 1h --live --metrics 9464   # watch it, on the terminal and with Prometheus
   sudo downbeat run two-hosts.toml --pause loop@3s+40ms     # stop a host and see what the report makes of it")]
 pub(crate) struct Arguments {
     /// The scenario file
@@ -52,12 +53,13 @@ impl Arguments {
         let load = self.load.map(latency::load_options).transpose()?;
         // Before a user namespace of the run's own hides the folder it lies in.
         let control = self.playing.open_control(&scenario.name)?;
+        let listener = self.playing.listen()?;
         let rights = Rights::take(&folder)?;
         if rights == Rights::OwnUserNamespace {
             eprintln!("note: not root; the run has a user namespace of its own, without real-time priority");
         }
         let place = Place::Laboratory(rights);
-        self.playing.play(&scenario, Plan { duration: Some(duration), folder, place, pauses, load, control })
+        self.playing.play(&scenario, Plan { duration: Some(duration), folder, place, pauses, load, control, listener })
     }
 }
 

@@ -41,6 +41,8 @@ pub enum What {
     Refused(i32),
     /// Receiving failed with this error number.
     ReceiveFailed(i32),
+    /// Somebody set the time, so far.
+    TimeSet(Nanos),
     /// The application never saw so many counters.
     Missed(u64),
     /// A message's variables differed.

@@ -217,6 +217,7 @@ impl StreamFigures {
                 self.counts.ends[end].receive_failed += 1;
                 Some((at, What::ReceiveFailed(errno)))
             }
+            EventKind::ClockStepped { at, by } => Some((at, What::TimeSet(by))),
         }
     }
 
