@@ -9,7 +9,7 @@ use ratatui::widgets::{Paragraph, Sparkline};
 
 use super::bar;
 use super::picture::{Picture, Row};
-use super::words::{letter, seconds, us};
+use super::words::{letter, seconds, short_us, us};
 
 /// How to draw.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, view: View) {
     if let Some(row) = chosen {
         curve(frame, at(2), row, view);
         lines(frame, at(3), cycle(row, view, at(3)));
-        lines(frame, at(4), details_table(row, view));
+        lines(frame, at(4), details_table(row, view, at(4)));
     }
     lines(frame, at(5), lateness(picture, view));
     lines(frame, at(6), told(picture, view));
@@ -118,18 +118,17 @@ fn header(picture: &Picture, view: View) -> Vec<Line<'static>> {
     let cycle = format!("  cycle {}", picture.cycle);
     let rate = picture.events_per_second.map_or_else(String::new, |rate| format!("  {rate:.0} events/s"));
     let (fill, lost) = picture.trace;
-    let trace = format!("  trace {:.1} % full", fill * 100.0);
-    let lost = (lost > 0).then(|| Span::styled(format!(", {lost} LOST"), view.bad()));
-    let mut second = vec![Span::raw(picture.rights.clone()), Span::styled(format!("{rate}{trace}"), view.faint())];
-    second.extend(lost);
+    let trace = format!("{rate}  trace {:.1} % full", fill * 100.0);
+    let lost = (lost > 0).then(|| Span::styled(format!("{lost} trace records LOST  "), view.bad()));
     vec![
         Line::from(vec![
             Span::styled(picture.scenario.clone(), view.strong()),
+            state,
             Span::raw(time),
             Span::raw(cycle),
-            state,
+            Span::styled(trace, view.faint()),
         ]),
-        Line::from(second),
+        Line::from_iter(lost.into_iter().chain([Span::raw(picture.rights.clone())])),
     ]
 }
 
@@ -271,38 +270,50 @@ fn cycle(row: &Row, view: View, area: Rect) -> Vec<Line<'static>> {
     lines
 }
 
-fn details_table(row: &Row, view: View) -> Vec<Line<'static>> {
-    let head = format!(
-        "{:18}{:>9}{:>9}{:>9}{:>9} │{:>9}{:>9}{:>9}{:>10}{:>10}",
-        format!("{}, µs", row.name.chars().take(13).collect::<String>()),
+fn details_table(row: &Row, view: View, area: Rect) -> Vec<Line<'static>> {
+    // On narrow terminals the least of the run and the count give way.
+    let wide = area.width >= 98;
+    let name: String = row.name.chars().take(13).collect();
+    let mut head = format!(
+        "{:17}{:>8}{:>8}{:>8}{:>8} │{:>9}{:>9}{:>9}",
+        name + ", µs",
         "min",
         "p50",
         "p99",
         "max",
-        "run min",
-        "p50",
+        "run p50",
         "p99",
-        "max",
-        "count"
+        "max"
     );
+    if wide {
+        head += &format!("{:>9}{:>10}", "min", "count");
+    }
     let line = |detail: &super::picture::Detail| {
         let text = |value: i64| if detail.cycles { value.to_string() } else { us(value) };
-        let of = |dist: &Dist| [dist.min, dist.p50, dist.p99, dist.max].map(text);
-        let ([a, b, c, d], [e, f, g, h]) = (of(&detail.window), of(&detail.whole));
-        let (name, count) = (detail.name, detail.whole.count);
-        Line::raw(format!("{name:18}{a:>9}{b:>9}{c:>9}{d:>9} │{e:>9}{f:>9}{g:>9}{h:>10}{count:>10}"))
+        let (window, whole) = (&detail.window, &detail.whole);
+        let mut line = format!("{:17}", detail.name);
+        [window.min, window.p50, window.p99, window.max]
+            .map(text)
+            .iter()
+            .for_each(|text| line += &format!("{text:>8}"));
+        line += " │";
+        [whole.p50, whole.p99, whole.max].map(text).iter().for_each(|text| line += &format!("{text:>9}"));
+        if wide {
+            line += &format!("{:>9}{:>10}", text(whole.min), whole.count);
+        }
+        Line::raw(line)
     };
     std::iter::once(Line::styled(head, view.faint())).chain(row.details.iter().map(line)).collect()
 }
 
 fn lateness(picture: &Picture, view: View) -> Vec<Line<'static>> {
-    let head = Line::styled("phases began late by, µs: last / p99 / max of the run", view.faint());
+    let head = Line::styled("phases began late by, µs: last/p99/max of the run", view.faint());
     let line = |host: &super::picture::HostRow| {
         let mut spans = vec![Span::raw(format!("{:10}", host.name.chars().take(9).collect::<String>()))];
         for (phase, values, outliers) in &host.phases {
-            let [last, p99, max] = values.map(us);
+            let [last, p99, max] = values.map(short_us);
             let style = if *outliers > 0 { view.bad() } else { Style::new() };
-            spans.push(Span::styled(format!("{} {last} / {p99} / {max}   ", letter(*phase)), style));
+            spans.push(Span::styled(format!("{} {last}/{p99}/{max}  ", letter(*phase)), style));
         }
         Line::from(spans)
     };

@@ -78,7 +78,9 @@ impl Picture {
         let scenario = &state.scenario;
         let fill = |trace: &lab::TraceState| trace.found as f64 / trace.capacity.max(1) as f64;
         let streams = scenario.streams.iter().zip(state.figures.streams()).enumerate();
-        let happenings = state.figures.happenings().rev().take(HAPPENINGS);
+        let mut happenings: Vec<_> = state.figures.happenings().collect();
+        happenings.sort_by_key(|happening| std::cmp::Reverse(happening.until));
+        let happenings = happenings.into_iter().take(HAPPENINGS);
         let happenings = happenings.map(|happening| words::happening(happening, scenario, state.start));
         Self {
             scenario: scenario.name.clone(),

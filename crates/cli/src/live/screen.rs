@@ -95,7 +95,10 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
     terminal::enable_raw_mode()?;
     execute!(stderr(), EnterAlternateScreen, Hide)?;
-    Terminal::new(CrosstermBackend::new(stderr()))
+    let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
+    // Not every terminal has a second screen, which would be empty.
+    terminal.clear()?;
+    Ok(terminal)
 }
 
 /// Gives the terminal back if it is taken.
@@ -190,4 +193,50 @@ fn pressed(key: KeyEvent, view: &mut View, picture: &mut Picture, shared: &Share
         _ => return false,
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    #[ignore = "a part of the test below, which gives it a terminal of its own"]
+    fn a_panic_with_the_terminal_taken() {
+        let scenario = scenario::line(&scenario::LineSpec::default());
+        let _screen = Screen::open(Shared::new(&scenario, units::Nanos::from_millis(1))).unwrap();
+        thread::sleep(3 * FRAME);
+        panic!("on purpose");
+    }
+
+    #[test]
+    fn a_panic_is_told_on_the_terminal_as_it_was() {
+        if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
+            assert!(std::env::var_os("DOWNBEAT_REQUIRE_ALL").is_none(), "needs script(1)");
+            eprintln!("skipped: a_panic_is_told_on_the_terminal_as_it_was needs script(1)");
+            return;
+        }
+        let test = std::env::current_exe().unwrap();
+        let line = format!(
+            "stty -a | cksum; {} --exact live::screen::tests::a_panic_with_the_terminal_taken --ignored --nocapture; \
+             stty -a | cksum",
+            test.display()
+        );
+        let output = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh")
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let at = |wanted: &str| shown.rfind(wanted).unwrap_or_else(|| panic!("no {wanted:?} in {shown:?}"));
+        assert!(at("\u{1b}[?1049h") < at("\u{1b}[?1049l") && at("\u{1b}[?1049l") < at("on purpose"), "{shown:?}");
+        let settings = |line: Option<&str>| line.unwrap_or_default().trim().to_owned();
+        assert_eq!(
+            settings(shown.lines().next()),
+            settings(shown.lines().next_back()),
+            "the terminal is set as before"
+        );
+    }
 }

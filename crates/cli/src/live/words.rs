@@ -10,6 +10,11 @@ pub(super) fn us(ns: i64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
 
+/// Microseconds with one decimal below 100 µs, where it matters.
+pub(super) fn short_us(ns: i64) -> String {
+    if ns.abs() < 100_000 { us(ns) } else { format!("{:.0}", ns as f64 / 1e3) }
+}
+
 /// Seconds with one decimal.
 pub(super) fn seconds(span: Nanos) -> String {
     format!("{:.1} s", span.0 as f64 / 1e9)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+pub mod exposition;
+
 /// The command under test.
 pub const DOWNBEAT: &str = env!("CARGO_BIN_EXE_downbeat");
 
