@@ -138,7 +138,7 @@ fn without_a_terminal_a_live_view_is_refused_in_words() {
 /// told at the end.
 struct OnTerminal {
     child: Child,
-    shown: std::thread::JoinHandle<String>,
+    shown: Option<std::thread::JoinHandle<String>>,
     seen: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
 }
 
@@ -171,11 +171,17 @@ impl OnTerminal {
             }
             String::from_utf8_lossy(&into.lock().unwrap()).into_owned()
         });
-        Self { child, shown, seen }
+        Self { child, shown: Some(shown), seen }
     }
 
     fn sees(&self, wanted: &str) -> bool {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).contains(wanted)
+    }
+
+    /// Until it is drawn, and there is something to keep. What is drawn later is drawn in pieces, where it differs.
+    fn wait_for_figures(&self) {
+        wait_for("the first picture", || self.sees("q end  p freeze"));
+        std::thread::sleep(Duration::from_millis(1500));
     }
 
     fn press(&mut self, keys: &str) {
@@ -192,13 +198,21 @@ impl OnTerminal {
     /// Waits for the end; everything shown, once the terminal was looked at.
     fn end(mut self, folder: &Path) -> String {
         self.child.wait().unwrap();
-        let shown = self.shown.join().unwrap();
+        let shown = self.shown.take().unwrap().join().unwrap();
         let settings = |name| std::fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(settings("before"), settings("after"), "the terminal is set as before");
         let (last, first) = (shown.rfind("\u{1b}[?1049l"), shown.rfind("\u{1b}[?1049h"));
         assert!(first.is_some() && last > first, "the screen from before is back: {shown:?}");
         assert!(shown.rfind("\u{1b}[?25h") > shown.rfind("\u{1b}[?25l"), "the cursor is back");
         shown
+    }
+}
+
+/// A test that fails leaves no run behind: without its terminal it ends.
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
 
@@ -233,7 +247,7 @@ fn q_ends_a_live_run_and_keeps_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let (scenario, out) = files(folder.path(), "t-live");
     let mut terminal = OnTerminal::start(folder.path(), &out, &scenario, "60s");
-    wait_for("the figures", || terminal.sees("round trip wire, last"));
+    terminal.wait_for_figures();
     terminal.press("p");
     wait_for("the frozen picture", || terminal.sees("FROZEN"));
     terminal.press("\u{1b}[Bp");
@@ -258,7 +272,7 @@ fn ctrl_c_and_signals_give_the_terminal_back() {
         let name = format!("t-{}", how.to_lowercase());
         let (scenario, out) = files(folder.path(), &name);
         let mut terminal = OnTerminal::start(folder.path(), &out, &scenario, "60s");
-        wait_for("the figures", || terminal.sees("round trip wire, last"));
+        terminal.wait_for_figures();
         match how {
             "ctrl-c" => terminal.press("\u{3}"),
             signal_name => signal(terminal.run_pid(), signal_name),

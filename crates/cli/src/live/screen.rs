@@ -12,7 +12,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::crossterm::terminal::{self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 
 use super::draw::{View, draw};
 use super::picture::{Details, Picture};
@@ -94,11 +94,9 @@ impl Drop for Screen {
 fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
     terminal::enable_raw_mode()?;
-    execute!(stderr(), EnterAlternateScreen, Hide)?;
-    let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
     // Not every terminal has a second screen, which would be empty.
-    terminal.clear()?;
-    Ok(terminal)
+    execute!(stderr(), EnterAlternateScreen, Clear(ClearType::All), Hide)?;
+    Terminal::new(CrosstermBackend::new(stderr()))
 }
 
 /// Gives the terminal back if it is taken.
