@@ -324,7 +324,7 @@ proptest! {
         let mut found = Aggregate::new(&scenario(1));
         for mut record in records {
             // A kind that exists, mostly of the stream that exists.
-            record[0] = record[0] & 0xffff_ffff_0000_1f00 | (record[0] & 0xff) % 10 | (record[0] >> 3 & 1) << 16;
+            record[0] = record[0] & 0xffff_ffff_0000_1f00 | ((record[0] & 0xff) % 10) | (record[0] >> 3 & 1) << 16;
             if let Some(event) = Event::unpack(&record) {
                 found.push(&event);
             }
