@@ -15,6 +15,7 @@
 //!     realtime: true,
 //!     place: downbeat_lab::Place::Laboratory(downbeat_lab::Rights::take("runs/first".as_ref())?),
 //!     link: downbeat_lab::Link::Auto,
+//!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
 //!     load: None,
