@@ -109,6 +109,16 @@ impl CounterApplication {
         self.first = first.max(1);
     }
 
+    /// There was news, though the application was not given it.
+    pub(crate) fn withheld(&mut self) {
+        self.phases_without_news = 0;
+    }
+
+    /// Cycles from the application phase that wrote `counter` to `cycle`: at a Source, for a counter it remembers.
+    pub(crate) fn elapsed(&self, counter: u64, cycle: i64) -> Option<u64> {
+        if self.role == Role::Source { self.history.elapsed(counter, cycle) } else { None }
+    }
+
     /// The counter in an image of its reader.
     #[inline]
     pub(crate) fn counter(&self, image: &[u8]) -> u64 {

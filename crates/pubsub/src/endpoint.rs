@@ -3,6 +3,8 @@
 //! The process image is one counter that all variables repeat. A message whose variables differ is
 //! [`Reception::Inconsistent`] and never reaches the image, so the image need not hold them one by one.
 
+mod watched;
+
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -10,6 +12,7 @@ use units::Tai;
 use wire::{BuiltInType, EthernetHeader, Value};
 
 use crate::application::{Application, Input, Step};
+use crate::breach::Watch;
 use crate::counter::{CounterApplication, Role};
 use crate::error::{LayoutError, Mismatch};
 use crate::image::ImageLayout;
@@ -23,7 +26,7 @@ use crate::subscription::SubscriberConfig;
 /// alone would lock out.
 pub const RESYNC_PHASES: u32 = 128;
 
-/// An endpoint has no MessageReceiveTimeout: its time is the application phase.
+/// An endpoint that watches nothing has no MessageReceiveTimeout: its time is the application phase.
 const NO_TIME: Tai = Tai(0);
 
 /// What an [`Endpoint`] is made from.
@@ -49,6 +52,12 @@ pub enum Reception {
         /// The first of them.
         counter: u64,
     },
+    /// What its writer publishes in place of a counter ([`Action::Override`](crate::Action::Override),
+    /// [`Action::Safe`](crate::Action::Safe)): it is not read. Only an endpoint that watches tells it from a counter.
+    Substitute {
+        /// What its variables hold.
+        value: u64,
+    },
     /// A good message. Whether it is news decides [`Endpoint::application`]; older ones are [`Counts::stale`].
     Message {
         /// What its variables hold.
@@ -58,13 +67,25 @@ pub enum Reception {
     },
 }
 
+/// What became of a staged message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// Old by its sequence numbers.
+    OldNumber,
+    /// No news by its counter.
+    OldCounter,
+    News,
+}
+
 /// A frame to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing<'a> {
     /// The frame with its Ethernet header.
     pub frame: &'a [u8],
-    /// Counter in all its variables.
+    /// Counter in all its variables, or what they hold instead.
     pub counter: u64,
+    /// They hold no counter.
+    pub substitute: bool,
     /// Number of this publication, from 0; also on the wire where the layout has sequence numbers.
     pub sequence: u16,
     /// The same counter as in the publication before.
@@ -112,6 +133,8 @@ pub struct Endpoint {
     resynchronised: u64,
     /// Received without a layout to read.
     unread: u64,
+    /// What it watches for, if anything.
+    watch: Option<Box<Watch>>,
 }
 
 impl Endpoint {
@@ -147,6 +170,7 @@ impl Endpoint {
             stale: 0,
             resynchronised: 0,
             unread: 0,
+            watch: None,
         })
     }
 
@@ -167,14 +191,26 @@ impl Endpoint {
         match subscriber.stage(uadp) {
             Staged::Message => {}
             Staged::Inconsistent => {
-                return Reception::Inconsistent { counter: self.application.counter(subscriber.staged()) };
+                let counter = self.application.counter(subscriber.staged());
+                if let Some(watch) = &mut self.watch {
+                    watch.inconsistent(counter);
+                }
+                return Reception::Inconsistent { counter };
             }
-            Staged::Foreign(mismatch) => return Reception::Foreign(mismatch),
-            // A strict subscriber rejects nothing.
-            Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
+            other => {
+                if let Some(watch) = &mut self.watch {
+                    watch.other();
+                }
+                // A strict subscriber rejects nothing.
+                let none = Mismatch { offset: 0, expected: None, found: None };
+                return Reception::Foreign(if let Staged::Foreign(mismatch) = other { mismatch } else { none });
+            }
         }
         let counter = self.application.counter(subscriber.staged());
-        Reception::Message { counter, superseded: self.take(counter) }
+        if self.watch.is_some() {
+            return self.receive_watched(uadp, counter);
+        }
+        Reception::Message { counter, superseded: self.take(counter).1 }
     }
 
     /// The counter of a message that this endpoint could read, without taking it: for frames that must not be taken,
@@ -188,27 +224,33 @@ impl Endpoint {
 
     /// Makes the staged message the pending one if it is news; tells the counter that it replaced.
     #[inline]
-    fn take(&mut self, counter: u64) -> Option<u64> {
-        let Self { subscriber: Some(subscriber), application, .. } = self else { return None };
+    fn take(&mut self, counter: u64) -> (Taken, Option<u64>) {
+        let Self { subscriber: Some(subscriber), application, watch, .. } = self else {
+            return (Taken::OldNumber, None);
+        };
         let pending = subscriber.is_fresh().then(|| application.counter(subscriber.image()));
         let silent = application.phases_without_news() >= RESYNC_PHASES && pending.is_none();
         if silent && application.read() != Some(counter) {
             subscriber.forget();
             application.forget();
+            if let Some(watch) = watch {
+                watch.forget();
+            }
             self.resynchronised += 1;
         }
         if subscriber.admit() != Admission::News {
-            return None;
+            return (Taken::OldNumber, None);
         }
-        match pending.or(application.read()) {
+        let withheld = watch.as_ref().and_then(|watch| watch.withheld());
+        match pending.or(withheld).or(application.read()) {
             Some(known) if counter < known => {
                 self.stale += 1;
-                None
+                (Taken::OldCounter, None)
             }
-            Some(known) if counter == known => None,
+            Some(known) if counter == known => (Taken::OldCounter, None),
             _ => {
-                subscriber.commit(NO_TIME);
-                pending
+                subscriber.commit(watch.as_ref().map_or(NO_TIME, |watch| watch.now));
+                (Taken::News, pending)
             }
         }
     }
@@ -217,6 +259,9 @@ impl Endpoint {
     /// endpoint reads the newest message, and an Echo copies it to what it will publish.
     #[inline]
     pub fn application(&mut self, cycle: i64) -> Step {
+        if self.watch.is_some() {
+            return self.application_watched(cycle);
+        }
         let Some(subscriber) = &mut self.subscriber else {
             return self.application.cycle(cycle, Input::default(), &mut self.output);
         };
@@ -231,6 +276,9 @@ impl Endpoint {
     /// before its first application phase, an Echo not before its first reading.
     #[inline]
     pub fn publish(&mut self, now_ticks: i64) -> Option<Outgoing<'_>> {
+        if self.watch.is_some() && self.instead(now_ticks) {
+            return self.publish_instead(now_ticks);
+        }
         let publisher = self.publisher.as_mut()?;
         let counter = self.application.outgoing();
         if counter == 0 {
@@ -238,7 +286,7 @@ impl Endpoint {
         }
         let repeated = self.last_published.replace(counter) == Some(counter);
         let published = publisher.publish(&self.output, now_ticks).ok()?;
-        Some(Outgoing { frame: published.frame, counter, sequence: published.sequence, repeated })
+        Some(Outgoing { frame: published.frame, counter, substitute: false, sequence: published.sequence, repeated })
     }
 
     /// What it does.

@@ -10,7 +10,8 @@
 //! once a cycle; a [`Subscriber`] has the newest values of a WriterGroup, its sequence windows and timeouts, and takes
 //! messages of other forms too, through the general decoder of `wire`. A [`Dispatcher`] finds the subscriber of a
 //! message among many. An [`Endpoint`] puts the three to work as one station's end of a stream, phase by phase, with
-//! a counter as its application.
+//! a counter as its application; it may [watch](Endpoint::watched) for [conditions](Condition) that call for an
+//! [`Action`].
 //!
 //! No clock, no socket: `cycle`, the time and received bytes come in, frames go out. So the same
 //! engine runs on a network card, in virtual time and in a test. Nothing after `new` allocates,
@@ -61,6 +62,7 @@
 extern crate alloc;
 
 mod application;
+mod breach;
 mod constants;
 mod counter;
 mod data_set_reader;
@@ -82,6 +84,9 @@ mod supervision;
 mod template;
 
 pub use application::{Application, Input, ReaderInput, Status, Step};
+pub use breach::{
+    Action, Breach, BreachChange, BreachChanges, BreachRule, BreachRules, BreachState, Condition, Evidence,
+};
 pub use counter::{CounterApplication, Role};
 pub use dispatch::{DispatchError, DispatchKey, Dispatcher, MAX_STEPS};
 pub use endpoint::{Counts, Endpoint, EndpointConfig, Outgoing, RESYNC_PHASES, Reception};

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use units::Tai;
+use units::{Nanos, Tai};
 use wire::{Value, array_at};
 
 use crate::application::{ReaderInput, Status};
@@ -269,6 +269,29 @@ impl Subscriber {
                 self.supervision.heard(index, now);
             }
         }
+    }
+
+    /// A sign of life from all writers, in a message that has all DataSets.
+    pub(crate) fn heard(&mut self, now: Tai) {
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            reader.known = true;
+            self.supervision.heard(index, now);
+        }
+    }
+
+    /// The MessageReceiveTimeout from now on.
+    pub(crate) fn set_receive_timeout(&mut self, timeout: Nanos) {
+        self.supervision.set_timeout(timeout);
+    }
+
+    /// Status of the first DataSet of the staged message: the upper 16 bits of a StatusCode.
+    pub(crate) fn staged_status(&self) -> u16 {
+        self.readers.first().filter(|_| !self.staged_plain).map_or(0, |reader| reader.staged.status)
+    }
+
+    /// Timestamp of the first DataSetMessage of a message of the layout.
+    pub(crate) fn timestamp(&self, uadp: &[u8]) -> Option<i64> {
+        self.reader.data_set_timestamp(uadp, 0)
     }
 
     /// The image of the staged message.

@@ -56,6 +56,10 @@ impl Supervision {
         Self { timeout, readers: vec![Timer::default(); readers] }
     }
 
+    pub(crate) fn set_timeout(&mut self, timeout: Nanos) {
+        self.timeout = timeout;
+    }
+
     /// A new message, keep-alive or heartbeat came.
     #[inline]
     pub(crate) fn heard(&mut self, reader: usize, now: Tai) {

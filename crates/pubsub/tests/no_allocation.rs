@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use downbeat_pubsub::{
-    DispatchKey, Dispatcher, Endpoint, EndpointConfig, EthernetHeader, NetworkMessageLayout, Publisher, Received, Role,
-    Subscriber, SubscriberConfig, VlanTag,
+    Action, BreachRule, BreachRules, Condition, DispatchKey, Dispatcher, Endpoint, EndpointConfig, EthernetHeader,
+    NetworkMessageLayout, Publisher, Received, Role, Subscriber, SubscriberConfig, VlanTag,
 };
 use units::{Nanos, Tai};
 
@@ -83,6 +83,51 @@ fn a_thousand_cycles_allocate_nothing() {
         assert_eq!(answered, 1000);
         assert_eq!((echo.counts().inconsistent, echo.counts().foreign), (1000, 1000), "the slow paths ran too");
         assert_eq!(source.counts().received, 1000);
+    }
+}
+
+#[test]
+fn watching_for_breaches_allocates_nothing() {
+    let actions = [Action::Count, Action::Hold, Action::Override(7), Action::Safe(9)];
+    let (there, back) = (NetworkMessageLayout::papers(1, 101, 8), NetworkMessageLayout::papers(2, 102, 8));
+    for first in 0..actions.len() {
+        let mut rules = BreachRules {
+            receive_timeout: Nanos(20),
+            longest_way: Some(Nanos(1)),
+            longest_round_trip_cycles: Some(3),
+            ..BreachRules::default()
+        };
+        for condition in Condition::ALL {
+            let action = actions[(first + condition.index()) % actions.len()];
+            rules.rules[condition.index()] = Some(BreachRule { action, recover: 3 });
+        }
+        let mut source = endpoint(Role::Source, &there, &back, 8).watched(rules);
+        let mut echo = endpoint(Role::Echo, &back, &there, 8).watched(rules);
+        let mut torn = [0_u8; 1500];
+        let mut changes = 0;
+        let count = allocations(|| {
+            for cycle in 0..2000_i64 {
+                let now = Tai(10 * cycle);
+                changes += source.supervise(cycle, now, Nanos(0)).iter().count();
+                source.application(cycle);
+                if let (Some(out), true) = (source.publish(cycle), cycle % 97 < 80) {
+                    let uadp = &out.frame[18..];
+                    let torn = &mut torn[..uadp.len()];
+                    torn.copy_from_slice(uadp);
+                    torn[uadp.len() - 1] ^= u8::from(cycle % 41 == 0);
+                    echo.receive(torn);
+                    echo.decoded(now);
+                }
+                changes += echo.supervise(cycle, now, Nanos(0)).iter().count();
+                echo.application(cycle);
+                if let (Some(out), true) = (echo.publish(cycle), cycle % 89 < 80) {
+                    source.receive(&out.frame[18..]);
+                    source.decoded(now);
+                }
+            }
+        });
+        assert_eq!(count, 0);
+        assert!(changes > 50, "{changes}");
     }
 }
 

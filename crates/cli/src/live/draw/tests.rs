@@ -38,7 +38,7 @@ fn under_way(streams: usize) -> Arc<Shared> {
         stream.name = format!("stream-{number}");
         scenario.streams.push(stream);
     }
-    let shared = Shared::new(&scenario, Nanos::from_millis(10_000));
+    let shared = Shared::new(&scenario, Some(Nanos::from_millis(10_000)));
     let mut state = shared.state();
     (state.rights, state.elapsed) = ("root", Nanos::from_millis(3_200));
     state.granted = vec![("pub".into(), vec!["SCHED_FIFO 80: granted".into()])];
@@ -139,7 +139,7 @@ fn the_narrowest_keep_what_is_needed_most() {
 
 #[test]
 fn no_size_panics_and_no_state_does() {
-    let quiet = Shared::new(&line(&LineSpec::default()), Nanos::from_millis(1));
+    let quiet = Shared::new(&line(&LineSpec::default()), Some(Nanos::from_millis(1)));
     for shared in [quiet, under_way(1), under_way(30)] {
         let streams = shared.state().scenario.streams.len();
         for chosen in [0, streams - 1, streams, usize::MAX - 1] {
