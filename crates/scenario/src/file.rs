@@ -82,7 +82,9 @@ fn model(root: &Table<'_>, text: &str, sink: &mut Sink) -> Option<Scenario> {
     let time = time::read(root, sink);
     let hosts = hosts::read(root, &time, sink);
     let links = links::read(root, &hosts, sink);
-    let streams = streams::read(root, &time, &hosts, &links, sink);
+    // A requirement that could not be read is not missed in streams.
+    let limits = (!requirement.is_empty() || root.get("requirement").is_none()).then_some(&*requirement);
+    let streams = streams::read(root, &time, &hosts, &links, limits, sink);
     let traffic = traffic::read(root, &hosts, &links, sink);
     let ports = ports::read(root, &time, &hosts, &links, &streams.list, sink);
     Model { hosts: &hosts, links: &links, ports: &ports, streams: &streams, traffic: &traffic }.check(sink);

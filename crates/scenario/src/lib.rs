@@ -24,10 +24,12 @@
 //! assert!(wrong.render().contains("`one_way = \"1ms\"`"));
 //! ```
 //!
-//! One file reads one table (`time`, `hosts`, `links`, `ports`, `streams`, `traffic`, `limits`); `node` has the
+//! One file reads one table (`time`, `hosts`, `links`, `ports`, `streams`, `traffic`, `limits`,
+//! `on_breach`); `node` has the
 //! typed access to TOML that they share, `checks` what concerns several tables, `file` puts them in order.
 #![forbid(unsafe_code)]
 
+mod breaches;
 mod checks;
 mod diagnostic;
 mod file;
@@ -38,6 +40,7 @@ mod line;
 mod links;
 mod model;
 mod node;
+mod on_breach;
 mod paths;
 mod ports;
 mod queue;
@@ -49,10 +52,12 @@ mod time;
 mod traffic;
 mod transport;
 
+pub use breaches::{BreachPlan, Breaches, StreamEnd};
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_with_warnings};
 pub use line::{LineSpec, line};
 pub use model::*;
+pub use pubsub::{Action, BreachChange, BreachRule, Condition};
 pub use queue::*;
 pub use requirement::*;
 pub use templates::{TEMPLATES, Template, template};

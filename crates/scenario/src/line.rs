@@ -100,6 +100,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
             start: Nanos::ZERO,
             offset: spec.offset,
             launch: true,
+            breaches: None,
             path: (0..links).map(|link| PortId(2 * link)).collect(),
             return_path: (0..links).rev().map(|link| PortId(2 * link + 1)).collect(),
         }

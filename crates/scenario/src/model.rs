@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use units::{FrameSize, Nanos, Rate, Tai};
 
+use crate::breaches::Breaches;
 use crate::queue::Queue;
 use crate::requirement::Limit;
 
@@ -222,6 +223,8 @@ pub struct Stream {
     pub offset: Nanos,
     /// Whether frames have a launch time; without, they go when the publish phase has built them.
     pub launch: bool,
+    /// What its ends watch for; `None` for nothing.
+    pub breaches: Option<Breaches>,
     /// Output ports from writer to reader, in order.
     pub path: Vec<PortId>,
     /// Output ports from reader to writer, in order; given also without echo.

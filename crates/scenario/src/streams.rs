@@ -10,7 +10,9 @@ use crate::hosts::Hosts;
 use crate::links::Links;
 use crate::model::{FieldEncoding, HostId, PortId, Stream};
 use crate::node::{At, Entry, Table};
+use crate::on_breach::{self, Known};
 use crate::paths::{self, NoPath};
+use crate::requirement::Limit;
 use crate::time::{SHORTEST_CYCLE, Time};
 use crate::transport;
 
@@ -31,7 +33,14 @@ pub(crate) struct Streams {
     pub(crate) complete: bool,
 }
 
-pub(crate) fn read(root: &Table<'_>, time: &Time, hosts: &Hosts, links: &Links, sink: &mut Sink) -> Streams {
+pub(crate) fn read(
+    root: &Table<'_>,
+    time: &Time,
+    hosts: &Hosts,
+    links: &Links,
+    requirement: Option<&[Limit]>,
+    sink: &mut Sink,
+) -> Streams {
     let mut streams = Streams { list: Vec::new(), spans: Vec::new(), complete: true };
     let tables = root.tables(sink, "streams");
     if let Some(table) = tables.get(MOST) {
@@ -43,7 +52,7 @@ pub(crate) fn read(root: &Table<'_>, time: &Time, hosts: &Hosts, links: &Links, 
         );
     }
     for (index, table) in tables.iter().take(MOST).enumerate() {
-        match stream(table, index as u16, time, hosts, links, sink) {
+        match stream(table, index as u16, time, hosts, links, requirement, sink) {
             Some(stream) => {
                 streams.list.push(stream);
                 streams.spans.push(table.get("name").map_or_else(|| table.span.clone(), |entry| entry.span));
@@ -77,7 +86,15 @@ pub(crate) fn name(table: &Table<'_>, sink: &mut Sink, example: &str) -> Option<
     Some(text.value.to_owned())
 }
 
-fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Links, sink: &mut Sink) -> Option<Stream> {
+fn stream(
+    table: &Table<'_>,
+    index: u16,
+    time: &Time,
+    hosts: &Hosts,
+    links: &Links,
+    requirement: Option<&[Limit]>,
+    sink: &mut Sink,
+) -> Option<Stream> {
     table.only(
         sink,
         &[
@@ -98,6 +115,8 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
             "destination",
             "answer_destination",
             "writer_group",
+            "receive_timeout",
+            "on_breach",
         ],
     );
     let name = name(table, sink, "loop");
@@ -125,6 +144,7 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
     let destinations = transport::read(table, index, sink);
     let writer_group_id =
         table.get("writer_group").map_or(Some(FIRST_WRITER_GROUP + index), |entry| entry.integer(sink, 1..=u16::MAX));
+    let breaches = on_breach::read(table, &Known { echo, encoding, cycle, requirement }, sink);
     let (path, [writer, reader]) = ends?;
     let destinations = destinations?;
     let stream = Stream {
@@ -143,6 +163,7 @@ fn stream(table: &Table<'_>, index: u16, time: &Time, hosts: &Hosts, links: &Lin
         start: start?,
         offset: offset?,
         launch: launch?,
+        breaches: breaches?,
         return_path: paths::back(&path),
         path,
     };

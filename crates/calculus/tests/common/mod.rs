@@ -111,6 +111,7 @@ impl Line {
             start: Nanos(0),
             offset: Nanos::from_micros(150),
             launch: true,
+            breaches: None,
             path,
             return_path,
         };

@@ -124,6 +124,7 @@ pub(crate) fn scenario() -> Scenario {
             start: Nanos(0),
             offset: Nanos(150_000),
             launch: true,
+            breaches: None,
             path: vec![PortId(0), PortId(2)],
             return_path: vec![PortId(3), PortId(1)],
         }],

@@ -85,6 +85,7 @@ pub(crate) fn stream_on<'a>(scenario: &'a mut Scenario, variables: u16, links: &
         start: Nanos::ZERO,
         offset: Nanos::ZERO,
         launch: true,
+        breaches: None,
         path,
         return_path,
     });
