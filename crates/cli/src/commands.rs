@@ -14,3 +14,4 @@ pub(crate) mod role;
 pub(crate) mod run;
 pub(crate) mod simulate;
 pub(crate) mod subscribe;
+mod told;

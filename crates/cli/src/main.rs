@@ -29,7 +29,8 @@ Example:
   sudo downbeat run two-hosts.toml --duration 10s --out runs/first
   downbeat report runs/first --out report.html
 
-Exit codes: 0 requirement met (or nothing required), 1 not met, 2 bad input, 3 this machine cannot."
+Exit codes: 0 requirement met (or nothing required), 1 not met, 2 bad input, 3 this machine cannot,
+4 a breach whose action is stop ended the run."
 )]
 struct Arguments {
     #[command(subcommand)]

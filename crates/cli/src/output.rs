@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use measure::{EndMargins, Incident, RunFile, SplitMessage, StreamResult};
+use measure::{BreachResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult};
 use scenario::{Diagnostics, Scenario};
 use serde::Serialize;
 
@@ -14,6 +14,9 @@ pub(crate) const NOT_MET: u8 = 1;
 pub(crate) const BAD_INPUT: u8 = 2;
 /// This machine or this user cannot.
 pub(crate) const CANNOT: u8 = 3;
+
+/// A breach stopped the run: its action is stop.
+pub(crate) const STOPPED: u8 = 4;
 
 /// What a command ends with: an exit code, or words and an exit code.
 pub(crate) type Outcome = Result<u8, Failure>;
@@ -75,9 +78,14 @@ pub(crate) fn json(value: &impl Serialize) -> Outcome {
     Ok(MET)
 }
 
-/// The exit code of a run.
-pub(crate) fn verdict_code(run: &RunFile) -> u8 {
-    if run.verdict.met { MET } else { NOT_MET }
+/// The exit code of a run: a breach that stopped it comes before the verdict, which is of a part of the run only.
+pub(crate) fn run_code(run: &RunFile) -> u8 {
+    let stops = |breach: &BreachResult| breach.action == scenario::Action::Stop.key() && breach.times > 0;
+    match run.streams.iter().flat_map(|stream| &stream.breaches).any(stops) {
+        true => STOPPED,
+        false if run.verdict.met => MET,
+        false => NOT_MET,
+    }
 }
 
 /// The result of a run for people: figures, losses, incidents, verdict.
@@ -148,6 +156,18 @@ pub(crate) fn tell_run(run: &RunFile) {
             counters.inconsistent,
             counters.wrong_tag
         );
+        for breach in stream.breaches.iter().filter(|breach| breach.times > 0) {
+            println!(
+                "  breaches at {}: {} × {}, {} cycles in all, the longest {}; action {}{}",
+                breach.host,
+                breach.condition,
+                breach.times,
+                breach.cycles,
+                breach.longest_cycles,
+                breach.action,
+                if breach.lasting { "; not over when the run ended" } else { "" }
+            );
+        }
         if let Some(launch) = &stream.launch {
             println!("  launches late by more than {}: {}", units::Nanos(launch.late_after_ns), launch.late);
         }

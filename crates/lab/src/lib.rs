@@ -33,6 +33,7 @@
 mod control;
 mod error;
 mod here;
+mod hook;
 mod host;
 mod journal;
 mod laboratory;

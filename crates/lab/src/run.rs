@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use measure::{Collector, Event, FrameRow, Incident, Kind, LoadReport, Machine, RunFile, kinds};
 use rt::wait::Wait;
-use scenario::{HostId, Scenario};
+pub use scenario::Pause;
+use scenario::Scenario;
 use serde_json::json;
 use station::Link;
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
 use crate::error::LabError;
+use crate::hook::Breaches;
 use crate::host::Hosts;
 use crate::load::{Load, LoadOptions};
 use crate::machine;
@@ -48,7 +50,7 @@ pub struct RunOptions {
     pub place: Place,
     /// A part folder is written, and its rows leave the memory, every so often.
     pub rotate_every: Option<Nanos>,
-    /// Hosts to stop for a while, to see what a run makes of it.
+    /// Hosts to stop (SIGSTOP) for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
     /// What keeps the machine busy meanwhile.
     pub load: Option<LoadOptions>,
@@ -58,17 +60,6 @@ pub struct RunOptions {
     pub role_arguments: Vec<String>,
     /// The command line, for the result.
     pub command: String,
-}
-
-/// A host stopped (SIGSTOP) for a while in the middle of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pause {
-    /// Which host.
-    pub host: HostId,
-    /// How long after cycle 0.
-    pub at: Nanos,
-    /// For how long.
-    pub lasting: Nanos,
 }
 
 /// What a run left.
@@ -180,10 +171,12 @@ fn measured(
     let mut pauses = Pauses::new(&options.pauses);
     let mut incidents = Vec::new();
     let mut notes = Vec::new();
+    let mut breaches = Breaches::new(scenario);
     let mut told_to_stop = false;
     while !hosts.have_ended() {
         thread::sleep(TURN);
-        let traces = drain(&mut hosts, &mut collector, watch);
+        let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
+        breaches.turn();
         let now = rt::clock::now();
         let elapsed = now - start;
         let turn = Turn { now, elapsed, live: &collector.live(), traces: &traces, notes: &notes };
@@ -211,6 +204,12 @@ fn measured(
             hosts.stop();
             told_to_stop = true;
         }
+        if let Some(why) = breaches.take_stop().filter(|_| !told_to_stop) {
+            notes.push(format!("{why}; what was measured until then is kept"));
+            pauses.end(&hosts);
+            hosts.stop();
+            told_to_stop = true;
+        }
         if !told_to_stop && (interrupted.load(Ordering::Relaxed) || desk.is_to_stop()) {
             if options.duration.is_some() {
                 notes.push("stopped by the user; what was measured until then is kept".into());
@@ -220,8 +219,9 @@ fn measured(
             told_to_stop = true;
         }
     }
-    let traces = drain(&mut hosts, &mut collector, watch);
+    let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
     let now = rt::clock::now();
+    breaches.finish(&mut notes);
     // All has ended: there is nothing left that it could end.
     _ = watch.turn(&Turn { now, elapsed: now - start, live: &collector.live(), traces: &traces, notes: &notes });
     hosts.finish(&mut machine, &mut notes);
@@ -277,8 +277,14 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
 }
 
 /// Empties the rings of all hosts.
-fn drain(hosts: &mut Hosts, collector: &mut Collector, watch: &mut dyn Watch) -> Vec<TraceState> {
+fn drain(
+    hosts: &mut Hosts,
+    collector: &mut Collector,
+    breaches: &mut Breaches,
+    watch: &mut dyn Watch,
+) -> Vec<TraceState> {
     hosts.drain(|event: Event| {
+        breaches.see(&event);
         watch.event(&event);
         collector.push(event);
     })

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use scenario::Scenario;
 use units::{Nanos, Tai};
 
+use crate::breaches::{BreachLog, LiveBreach, Noticed, note_live};
 use crate::index::Index;
-use crate::{Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts, Phase, Side, flags};
+use crate::{
+    BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts, Phase, Side, flags,
+};
 
 /// "No instant" inside the collector: half the size of an option.
 pub(crate) const NONE: i64 = i64::MIN;
@@ -24,6 +27,7 @@ pub struct Collector {
     recent: Vec<i64>,
     recent_next: usize,
     last_round_trip: Option<Nanos>,
+    breaches: Vec<LiveBreach>,
 }
 
 /// Figures while a run goes on.
@@ -41,6 +45,8 @@ pub struct Live {
     pub recent_p50: Option<Nanos>,
     /// How many round trips that median is of, at most 256.
     pub recent_count: usize,
+    /// Breaches that have begun so far, one entry an end and condition.
+    pub breaches: Vec<LiveBreach>,
 }
 
 /// What one stream has counted so far. What no end here can know is none.
@@ -90,6 +96,8 @@ pub struct StreamObservations {
     pub arrived: Option<u64>,
     /// Whether the writer, the reader were not to be observed here: what only they know is absent, not missing.
     pub elsewhere: [bool; 2],
+    /// What the ends watched for.
+    pub breaches: Vec<BreachResult>,
 }
 
 /// One stream while events come in.
@@ -173,6 +181,7 @@ pub(crate) struct EndLog {
     pub(crate) receive_failed: BTreeMap<i32, i64>,
     /// When the time was set, and how far it went.
     pub(crate) steps: Vec<(i64, i64)>,
+    pub(crate) breaches: BreachLog,
     /// Start of cycle 0, as the phases imply it.
     pub(crate) origin: Option<i64>,
     outlier_after: i64,
@@ -293,12 +302,13 @@ impl Collector {
 
     /// A collector of no streams.
     pub(crate) fn empty() -> Self {
-        Self { streams: Vec::new(), recent: Vec::new(), recent_next: 0, last_round_trip: None }
+        Self { streams: Vec::new(), recent: Vec::new(), recent_next: 0, last_round_trip: None, breaches: Vec::new() }
     }
 
     /// Takes one event. Events of streams that the scenario lacks are ignored.
     pub fn push(&mut self, event: Event) {
         let Some(stream) = self.streams.get_mut(usize::from(event.stream)) else { return };
+        note_live(&mut self.breaches, &event);
         if let Some(round_trip) = stream.push(event.side, event.kind) {
             if self.recent.len() < RECENT {
                 self.recent.push(round_trip);
@@ -319,6 +329,7 @@ impl Collector {
             live.answered += stream.answered;
             live.lost += stream.lost();
         }
+        live.breaches.clone_from(&self.breaches);
         live.recent_p50 = crate::dist::median(&mut self.recent.clone()).map(Nanos);
         live
     }
@@ -455,6 +466,14 @@ impl StreamLog {
             EventKind::ReceiveFailed { at, errno } => {
                 let first = self.ends[end].receive_failed.entry(errno).or_insert(at.0);
                 *first = at.0.min(*first);
+                None
+            }
+            EventKind::Breach { cycle, condition, change, counter, at } => {
+                self.ends[end].breaches.push(Noticed { condition, cycle, change, counter, at: at.0 });
+                None
+            }
+            EventKind::Substitute { handle, .. } => {
+                self.ends[end].breaches.substituted += u64::from(handle.is_some());
                 None
             }
         }

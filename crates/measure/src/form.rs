@@ -117,6 +117,9 @@ pub struct StreamResult {
     pub loss: Loss,
     /// What the applications counted.
     pub counters: Counters,
+    /// What its ends watched for, one entry an end and condition; absent when nothing was watched for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaches: Vec<BreachResult>,
     /// Departures against their launch times; absent without launch times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
@@ -235,6 +238,35 @@ pub struct Counters {
     /// `repeated` at the reader of a stream with an echo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated_at_reader: Option<u64>,
+    /// Messages that either end published with another value in place of a counter, during a breach. They are no frames
+    /// of the stream otherwise. Absent when there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub substituted: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How often one end of a stream found a condition, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreachResult {
+    /// Name of the host that watched.
+    pub host: String,
+    /// "writer" or "reader": which end of the stream it is.
+    pub end: String,
+    /// Name of the condition: inconsistent, missed, late, silent.
+    pub condition: String,
+    /// Name of what the end did meanwhile: count, stop, hold, override, safe.
+    pub action: String,
+    /// How often it began.
+    pub times: u64,
+    /// Cycles from each begin to its end (or that of the run), the good ones that it took to end included.
+    pub cycles: u64,
+    /// The longest of them.
+    pub longest_cycles: u64,
+    /// Whether it went on when the run ended.
+    pub lasting: bool,
 }
 
 /// Departures of the writer against their launch times.
@@ -381,6 +413,14 @@ pub mod kinds {
     pub const WRONG_TAG: &str = "wrong-tag";
     /// Every counter comes back later by the same number of cycles.
     pub const STANDING_BACKLOG: &str = "standing-backlog";
+    /// An end read messages whose variables differed.
+    pub const BREACH_INCONSISTENT: &str = "breach-inconsistent";
+    /// An end never got counters between two that it read.
+    pub const BREACH_MISSED: &str = "breach-missed";
+    /// An end read messages that had taken too long.
+    pub const BREACH_LATE: &str = "breach-late";
+    /// An end heard nothing for longer than its timeout.
+    pub const BREACH_SILENT: &str = "breach-silent";
     /// An end of a stream left no trace, or its trace ends early.
     pub const TRACE_MISSING: &str = "trace-missing";
 }

@@ -6,7 +6,7 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
-use crate::{explain, incidents};
+use crate::{breaches, explain, incidents};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
@@ -21,6 +21,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
         for end in &mut log.ends {
             end.round_trips.sort_unstable();
             end.skipped.sort_unstable();
+            end.breaches.sort();
             end.phases.iter_mut().for_each(|phases| phases.sort_unstable());
         }
         let last = if stream.echo { &log.ends[0] } else { &log.ends[1] };
@@ -36,6 +37,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
             margins: explain::margins(scenario, stream, log),
             arrived: log.ends[1].seen.then(|| log.messages.iter().filter(|m| m.t[3] != NONE).count() as u64),
             elsewhere: [log.ends[0].elsewhere, log.ends[1].elsewhere],
+            breaches: breaches::results(scenario, stream, log),
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }
@@ -183,6 +185,7 @@ fn counters(stream: &Stream, log: &StreamLog) -> Counters {
         foreign: both(|end| end.foreign),
         missed_at_reader: at_reader.map(|(missed, _)| missed),
         repeated_at_reader: at_reader.map(|(_, repeated)| repeated),
+        substituted: both(|end| end.breaches.substituted),
     }
 }
 

@@ -37,6 +37,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod breaches;
 mod collect;
 mod cut;
 mod dist;
@@ -57,6 +58,7 @@ mod verdict;
 mod whole;
 mod words;
 
+pub use breaches::LiveBreach;
 pub use collect::{Collector, Live, Observations, StreamCounts, StreamObservations};
 pub use dist::Dist;
 pub use explain::{

@@ -95,6 +95,7 @@ fn stream_result(
         },
         loss: seen.loss.clone(),
         counters: seen.counters.clone(),
+        breaches: seen.breaches.clone(),
         launch: launch(stream, rows, mechanism),
         stages: stages(stream, rows),
         split: explain::split(stream.echo, rows, &seen.parts),

@@ -5,14 +5,15 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0–7 | kind, 1 to 10; a zeroed record is no event |
+//! | 0–7 | kind, 1 to 12; a zeroed record is no event |
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
-//! | 32–63 | a 32-bit value of the kind: handle, tag, phase or number of cycles |
+//! | 32–63 | a 32-bit value of the kind: handle, tag, phase, condition or number of cycles |
 //!
 //! Words 1 to 7 hold the other values of the kind in the order of its fields; unused ones are zero.
 
+use scenario::{BreachChange, Condition};
 use units::{Nanos, Tai};
 
 /// A packed event: one cache line.
@@ -176,6 +177,28 @@ pub enum EventKind {
         /// How far the time went: above zero when it jumped ahead.
         by: Nanos,
     },
+    /// A breach began or ended.
+    Breach {
+        /// In the application phase of this cycle.
+        cycle: i64,
+        /// What it is of.
+        condition: Condition,
+        /// Whether it began or ended.
+        change: BreachChange,
+        /// The counter that showed it: of a silence the last before it; 0 when there was none.
+        counter: u64,
+        /// When it was noticed.
+        at: Tai,
+    },
+    /// A message that has no counter, but what is published in place of one during a breach.
+    Substitute {
+        /// When it was handed over, or decoded.
+        at: Tai,
+        /// What its variables hold.
+        value: u64,
+        /// Which send of this end it was; `None` when it arrived.
+        handle: Option<u32>,
+    },
 }
 
 const PUBLISHED: u64 = 1;
@@ -187,7 +210,9 @@ const APPLICATION: u64 = 6;
 const PHASE: u64 = 7;
 const SKIPPED: u64 = 8;
 const RECEIVE_FAILED: u64 = 9;
-const CLOCK_STEPPED: u64 = 10;
+const BREACH: u64 = 10;
+const SUBSTITUTE: u64 = 11;
+const CLOCK_STEPPED: u64 = 12;
 
 const READER_BIT: u64 = 1 << 8;
 /// Flags: first, second, third optional value; truth value of the kind.
@@ -280,6 +305,17 @@ impl Event {
                 record[2] = by.0 as u64;
                 CLOCK_STEPPED
             }
+            EventKind::Breach { cycle, condition, change, counter, at } => {
+                record[1] = cycle as u64;
+                record[2] = counter;
+                record[3] = tai(at);
+                BREACH | high(condition.index() as u32) | flag(TRUTH, change == BreachChange::Ended)
+            }
+            EventKind::Substitute { at, value, handle } => {
+                record[1] = tai(at);
+                record[2] = value;
+                SUBSTITUTE | high(handle.unwrap_or(0)) | flag(FIRST, handle.is_some())
+            }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
         record
@@ -337,6 +373,16 @@ impl Event {
             SKIPPED => EventKind::Skipped { cycle, cycles: value },
             RECEIVE_FAILED => EventKind::ReceiveFailed { at: instant(1), errno: value as i32 },
             CLOCK_STEPPED => EventKind::ClockStepped { at: instant(1), by: Nanos(record[2] as i64) },
+            BREACH => EventKind::Breach {
+                cycle,
+                condition: *Condition::ALL.get(value as usize)?,
+                change: if truth { BreachChange::Ended } else { BreachChange::Began },
+                counter: record[2],
+                at: instant(3),
+            },
+            SUBSTITUTE => {
+                EventKind::Substitute { at: instant(1), value: record[2], handle: (head & FIRST != 0).then_some(value) }
+            }
             _ => return None,
         };
         let side = if head & READER_BIT != 0 { Side::Reader } else { Side::Writer };
@@ -396,6 +442,17 @@ mod tests {
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
             (instant(), any::<i32>()).prop_map(|(at, errno)| EventKind::ReceiveFailed { at, errno }),
             (instant(), any::<i64>()).prop_map(|(at, by)| EventKind::ClockStepped { at, by: Nanos(by) }),
+            (any::<i64>(), 0..Condition::COUNT, any::<bool>(), any::<u64>(), instant()).prop_map(
+                |(cycle, condition, ended, counter, at)| EventKind::Breach {
+                    cycle,
+                    condition: Condition::ALL[condition],
+                    change: if ended { BreachChange::Ended } else { BreachChange::Began },
+                    counter,
+                    at,
+                }
+            ),
+            (instant(), any::<u64>(), proptest::option::of(any::<u32>()))
+                .prop_map(|(at, value, handle)| EventKind::Substitute { at, value, handle }),
         ]
     }
 
@@ -417,5 +474,6 @@ mod tests {
     fn a_zeroed_record_is_no_event() {
         assert_eq!(Event::unpack(&[0; 8]), None);
         assert_eq!(Event::unpack(&[PHASE | high(4), 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Event::unpack(&[BREACH | high(4), 0, 0, 0, 0, 0, 0, 0]), None);
     }
 }

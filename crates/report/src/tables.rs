@@ -253,10 +253,15 @@ fn dist_cells(dist: &Dist, counted: bool) -> Markup {
     }
 }
 
+/// How many breaches began; `None` where nothing was watched for.
+fn breaches(stream: &StreamResult) -> Option<u64> {
+    (!stream.breaches.is_empty()).then(|| stream.breaches.iter().map(|breach| breach.times).sum())
+}
+
 /// What was lost, missed and late; rows are kinds, columns runs.
 pub(crate) fn losses(group: &Group<'_>, stream: &Stream, level: u8) -> Markup {
     type Number = fn(&StreamResult) -> Option<u64>;
-    const KINDS: [(&str, &str, Number, bool); 14] = [
+    const KINDS: [(&str, &str, Number, bool); 15] = [
         ("dP", "published, never left the publisher's host", |s| s.loss.dP, true),
         ("dLinkL", "lost on the link to the loopback", |s| s.loss.dLinkL, true),
         ("dbL", "lost between bridge and loopback", |s| s.loss.dbL, true),
@@ -270,6 +275,7 @@ pub(crate) fn losses(group: &Group<'_>, stream: &Stream, level: u8) -> Markup {
         ("stale", "messages that arrived after a newer one", |s| Some(s.counters.stale), false),
         ("wrong tag", "messages with another VID or PCP", |s| Some(s.counters.wrong_tag), false),
         ("foreign", "frames of others on the sockets", |s| Some(s.counters.foreign), false),
+        ("breaches", "began at an end that watched for them", breaches, false),
         ("late launches", "left long after their launch time", |s| s.launch.as_ref().map(|l| l.late), true),
     ];
     let results: Vec<Option<&StreamResult>> = group.runs.iter().map(|run| run.stream(stream)).collect();
@@ -283,6 +289,7 @@ pub(crate) fn losses(group: &Group<'_>, stream: &Stream, level: u8) -> Markup {
             "dLinkP" => !bridged && stream.echo,
             "dL" => stream.echo,
             "late launches" => stream.launch,
+            "breaches" => stream.breaches.is_some(),
             _ => true,
         };
         fits || results.iter().flatten().any(|r| number(r).is_some())

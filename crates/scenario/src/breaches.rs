@@ -85,11 +85,19 @@ impl Stream {
         })
     }
 
+    /// What `end` does about a condition; `None` if it does not watch for it, reads nothing, or has nothing to compare.
+    pub fn watches(&self, scenario: &Scenario, condition: Condition, end: StreamEnd) -> Option<&BreachPlan> {
+        let reads = end == StreamEnd::Reader || self.echo;
+        let comparable = condition != Condition::Late
+            || limits(&scenario.requirement, self.echo, self.encoding, end) != (None, None);
+        self.breaches.as_ref().filter(|_| reads && comparable)?.plan(condition, end)
+    }
+
     /// What one end watches for; `None` where the scenario asks for nothing.
     pub fn breach_rules(&self, scenario: &Scenario, end: StreamEnd) -> Option<BreachRules> {
         let breaches = self.breaches.as_ref()?;
+        let rule = |condition| self.watches(scenario, condition, end).map(|plan| plan.rule);
         let (longest_way, longest_round_trip_cycles) = limits(&scenario.requirement, self.echo, self.encoding, end);
-        let rule = |condition| breaches.plan(condition, end).map(|plan| plan.rule);
         let timed = rule(Condition::Silent).is_some();
         Some(BreachRules {
             rules: Condition::ALL.map(rule),

@@ -268,6 +268,17 @@ pub enum TrafficKind {
     Tcp,
 }
 
+/// A host that is stopped for a while in the middle of a run or a simulation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// Which host.
+    pub host: HostId,
+    /// How long after cycle 0.
+    pub at: Nanos,
+    /// For how long.
+    pub lasting: Nanos,
+}
+
 impl FieldEncoding {
     /// Bytes of UADP that `variables` make.
     pub fn payload_bytes(self, variables: u16) -> u32 {

@@ -2,11 +2,11 @@
 
 use measure::{EventKind, Side};
 use pubsub::{Endpoint, LayoutError, Step};
-use scenario::{Scenario, Stream};
+use scenario::{Scenario, Stream, StreamEnd};
 
 /// The engine at one end of `stream`.
 pub(crate) fn endpoint(scenario: &Scenario, stream: &Stream, side: Side) -> Result<Endpoint, LayoutError> {
-    Endpoint::new(stream.endpoint(scenario, side == Side::Writer))
+    stream.engine(scenario, if side == Side::Writer { StreamEnd::Writer } else { StreamEnd::Reader })
 }
 
 /// The event of an application phase.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scenario::{HostId, PortId};
+use scenario::{HostId, Pause, PortId};
 use units::Picos;
 
 use crate::latency::{HostLatency, LatencyError};
@@ -18,13 +18,22 @@ pub struct Options {
     pub host_latency: HostLatency,
     /// How late phases of single hosts begin; of several entries for one host the last counts.
     pub hosts: Vec<(HostId, HostLatency)>,
+    /// Hosts that stand still for a while: what is due meanwhile is late or left out, what arrives waits.
+    pub pauses: Vec<Pause>,
     /// Keep every delay in [`Delays::all`], not only the least, the greatest and the sum.
     pub keep_delays: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cycles: 1000, seed: 0, host_latency: HostLatency::Zero, hosts: Vec::new(), keep_delays: false }
+        Self {
+            cycles: 1000,
+            seed: 0,
+            host_latency: HostLatency::Zero,
+            hosts: Vec::new(),
+            pauses: Vec::new(),
+            keep_delays: false,
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! One end of a stream: the engine, driven at the phases of its host.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use measure::{Event, EventKind, Phase, Side};
 use pubsub::{Endpoint, Reception};
 use rand_chacha::ChaCha8Rng;
-use scenario::{Backlog, Scenario};
+use scenario::{Backlog, HostId, Scenario};
 use units::{Nanos, Picos, Tai};
 
 use crate::engine;
@@ -57,6 +58,8 @@ pub(crate) struct StreamEnd {
     sends: u32,
     latency: HostLatency,
     random: ChaCha8Rng,
+    /// When its host stands still.
+    pauses: Vec<Range<Picos>>,
 }
 
 impl StreamEnd {
@@ -106,6 +109,7 @@ impl StreamEnd {
             sends: 0,
             latency: options.latency_of(host).clone(),
             random: random(options.seed, &["stream", &stream.name, name]),
+            pauses: pauses(options, host),
         })
     }
 
@@ -137,7 +141,26 @@ impl StreamEnd {
             return None;
         }
         let at = (due + self.latency.sample(&mut self.random).to_picos()).max(now);
-        (at < end).then_some(at)
+        let Some(woken) = self.paused(at) else { return (at < end).then_some(at) };
+        if woken - due < self.cycle_span {
+            return (woken < end).then_some(woken);
+        }
+        // As a station does that comes a whole cycle or more late: it goes on with the next whole cycle.
+        let next = woken / self.cycle_span + 1;
+        let cycles = u32::try_from(next - self.cycle).unwrap_or(u32::MAX);
+        sink(self.event(EventKind::Skipped { cycle: self.cycle, cycles }));
+        (self.cycle, self.next, self.open_until) = (next, 0, None);
+        self.plan(woken, end, sink)
+    }
+
+    /// When the host goes on, if it stands still at this instant.
+    fn paused(&self, at: Picos) -> Option<Picos> {
+        self.pauses.iter().find(|pause| pause.contains(&at)).map(|pause| pause.end)
+    }
+
+    /// Whether a breach has stopped it, and the run with it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.endpoint.is_stopped()
     }
 
     /// Runs the phase that is due.
@@ -159,6 +182,11 @@ impl StreamEnd {
                 }
             }
             Phase::Application => {
+                let at = self.tai(now);
+                for (condition, change) in self.endpoint.supervise(cycle, at, TAI_MINUS_UTC).iter() {
+                    let counter = self.endpoint.breach_counter(condition);
+                    sink(self.event(EventKind::Breach { cycle, condition, change, counter, at }));
+                }
                 let step = self.endpoint.application(cycle);
                 sink(self.event(engine::application_event(&step)));
             }
@@ -181,15 +209,19 @@ impl StreamEnd {
         let handle = self.sends;
         self.sends = self.sends.wrapping_add(1);
         let frame = frames.add(self.flow, handle, outgoing.frame);
-        let kind = EventKind::Published {
-            cycle: self.cycle,
-            counter: outgoing.counter,
-            sequence: outgoing.sequence,
-            handle,
-            at,
-            launch: launch.map(|launch| self.base_time + launch.to_nanos_floor()),
-            bytes: outgoing.frame.len() as u32,
-            repeated: outgoing.repeated,
+        let kind = if outgoing.substitute {
+            EventKind::Substitute { at, value: outgoing.counter, handle: Some(handle) }
+        } else {
+            EventKind::Published {
+                cycle: self.cycle,
+                counter: outgoing.counter,
+                sequence: outgoing.sequence,
+                handle,
+                at,
+                launch: launch.map(|launch| self.base_time + launch.to_nanos_floor()),
+                bytes: outgoing.frame.len() as u32,
+                repeated: outgoing.repeated,
+            }
         };
         sink(self.event(kind));
         let Some(launch) = launch else {
@@ -202,7 +234,7 @@ impl StreamEnd {
 
     /// A frame's last bit is in.
     pub(crate) fn arrive(&mut self, now: Picos, frame: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
-        if self.open_until.is_some_and(|until| now <= until) {
+        if self.open_until.is_some_and(|until| now <= until) && self.paused(now).is_none() {
             self.read(now, now, frame, frames, sink);
         } else {
             self.socket.push_back((frame, now));
@@ -211,9 +243,19 @@ impl StreamEnd {
 
     fn read(&mut self, stamp: Picos, now: Picos, id: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
         let uadp = frames.get(id).bytes.get(self.header_bytes..).unwrap_or_default();
-        let (counter, superseded, inconsistent) = match self.endpoint.receive(uadp) {
+        let reception = self.endpoint.receive(uadp);
+        self.endpoint.decoded(self.tai(now));
+        let (counter, superseded, inconsistent) = match reception {
             Reception::Message { counter, superseded } => (counter, superseded, false),
             Reception::Inconsistent { counter } => (counter, None, true),
+            Reception::Substitute { value } => {
+                sink(self.event(EventKind::Substitute { at: self.tai(now), value, handle: None }));
+                frames.remove(id);
+                if self.backlog == Backlog::Keep {
+                    self.open_until = None;
+                }
+                return;
+            }
             Reception::Foreign(_) => {
                 sink(self.event(EventKind::Foreign { at: self.tai(stamp) }));
                 frames.remove(id);
@@ -240,4 +282,10 @@ impl StreamEnd {
         let late = (began - due).to_nanos_floor();
         sink(self.event(EventKind::Phase { cycle, phase, due: self.tai(due), late, took: Nanos::ZERO }));
     }
+}
+
+/// When a host stands still.
+fn pauses(options: &Options, host: HostId) -> Vec<Range<Picos>> {
+    let own = options.pauses.iter().filter(|pause| pause.host == host);
+    own.map(|pause| pause.at.to_picos()..(pause.at + pause.lasting).to_picos()).collect()
 }

@@ -116,11 +116,18 @@ impl<'a> World<'a> {
     }
 
     fn phase(&mut self, now: Picos, index: usize) {
+        if now >= self.end {
+            return;
+        }
         match self.ends[index].phase(now, &mut self.frames, self.sink) {
             Hand::Nothing => {}
             // A frame without launch time, or too late for it, goes to the port as it is handed over.
             Hand::Over(frame, at) if at <= now => self.enqueue(now, frame),
             Hand::Over(frame, at) => self.agenda.push(at, Happening::Enqueue(frame)),
+        }
+        if self.ends[index].is_stopped() {
+            // A breach stops the run.
+            self.end = self.end.min(now);
         }
         self.plan_phase(index, now);
     }

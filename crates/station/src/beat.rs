@@ -4,7 +4,7 @@
 //! writer groups it serves.
 
 use measure::{Event, EventKind, Phase, Side};
-use pubsub::Endpoint;
+use pubsub::{BreachChanges, Endpoint};
 use rt::ring::Producer;
 use scenario::Backlog;
 use units::{Nanos, Tai};
@@ -67,6 +67,18 @@ impl End {
     pub(crate) fn launch_depth(&self, times: &Times) -> usize {
         let wait = self.launch.map_or(Nanos::ZERO, |offset| times.cycle - times.publish + offset);
         wait.0.div_euclid(times.cycle.0) as usize + 2
+    }
+
+    /// Records breaches that began or ended.
+    #[inline]
+    pub(crate) fn record_breaches(&self, changes: BreachChanges, cycle: i64, at: Tai, trace: &mut Producer) {
+        if changes.is_empty() {
+            return;
+        }
+        for (condition, change) in changes.iter() {
+            let counter = self.endpoint.breach_counter(condition);
+            self.record(trace, EventKind::Breach { cycle, condition, change, counter, at });
+        }
     }
 
     pub(crate) fn record(&self, trace: &mut Producer, kind: EventKind) {

@@ -168,7 +168,7 @@ impl<'a, C: Clock> Executive<'a, C> {
         let (cycle, phase) = (beat.cycle, beat.phase);
         match phase {
             Phase::Subscribe => self.subscribe(index, due),
-            Phase::Application => self.application(index, cycle),
+            Phase::Application => self.application(index, cycle, began),
             Phase::Publish | Phase::Launch => self.publish(index, cycle, began),
         }
         let took = self.clock.now() - began;
@@ -253,8 +253,10 @@ impl<'a, C: Clock> Executive<'a, C> {
         beat.drain(due, || clock.now(), trace);
     }
 
-    fn application(&mut self, index: usize, cycle: i64) {
+    fn application(&mut self, index: usize, cycle: i64, began: Tai) {
         for end in &mut self.beats[index].ends {
+            let changes = end.endpoint.supervise(cycle, began, self.span.tai_minus_utc);
+            end.record_breaches(changes, cycle, began, &mut self.trace);
             let step = end.endpoint.application(cycle);
             let kind = EventKind::Application {
                 cycle,
@@ -289,15 +291,19 @@ impl<'a, C: Clock> Executive<'a, C> {
                 Some(_) => Err(LAUNCH_SKIPPED),
                 None => outlet.send(publication, outgoing.frame),
             };
-            let published = EventKind::Published {
-                cycle,
-                counter: outgoing.counter,
-                sequence: outgoing.sequence,
-                handle,
-                at,
-                launch,
-                bytes: outgoing.frame.len() as u32,
-                repeated: outgoing.repeated,
+            let published = if outgoing.substitute {
+                EventKind::Substitute { at, value: outgoing.counter, handle: Some(handle) }
+            } else {
+                EventKind::Published {
+                    cycle,
+                    counter: outgoing.counter,
+                    sequence: outgoing.sequence,
+                    handle,
+                    at,
+                    launch,
+                    bytes: outgoing.frame.len() as u32,
+                    repeated: outgoing.repeated,
+                }
             };
             end.record(&mut self.trace, published);
             if let Err(errno) = handed_over {

@@ -126,6 +126,7 @@ fn take(end: &mut End, received: &Received<'_>, cycle: i64, decoded: impl Fn() -
         end.endpoint.peek(received.uadp).map_or(FOREIGN, |counter| Reception::Message { counter, superseded: None })
     };
     let decoded = decoded();
+    end.endpoint.decoded(decoded);
     let arrived = |counter, superseded, inconsistent| EventKind::Arrived {
         cycle,
         counter,
@@ -138,10 +139,11 @@ fn take(end: &mut End, received: &Received<'_>, cycle: i64, decoded: impl Fn() -
     let kind = match reception {
         Reception::Message { counter, superseded } => arrived(counter, superseded, false),
         Reception::Inconsistent { counter } => arrived(counter, None, true),
+        Reception::Substitute { value } => EventKind::Substitute { at: decoded, value, handle: None },
         Reception::Foreign(_) => EventKind::Foreign { at: decoded },
     };
     end.record(trace, kind);
-    matches!(reception, Reception::Message { .. })
+    matches!(reception, Reception::Message { .. } | Reception::Substitute { .. })
 }
 
 fn failed(readers: &[usize], ends: &[End], error: &std::io::Error, at: Tai, trace: &mut Producer) {

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use measure::{Event, EventKind, Side};
-use pubsub::Endpoint;
 use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
-use scenario::{Backlog, HostId, Scenario};
+use scenario::{Backlog, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
@@ -185,9 +184,8 @@ pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]
 
 fn open_end(scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result<End, String> {
     let stream = &scenario.streams[end.stream];
-    let endpoint = Endpoint::new(stream.endpoint(scenario, end.writer))
-        .map_err(|error| format!("stream {}: {error}", stream.name))?;
-    let side = if end.writer { Side::Writer } else { Side::Reader };
+    let (side, which) = if end.writer { (Side::Writer, StreamEnd::Writer) } else { (Side::Reader, StreamEnd::Reader) };
+    let endpoint = stream.engine(scenario, which).map_err(|error| format!("stream {}: {error}", stream.name))?;
     let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);
     opened.outlet = outlet;
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);

@@ -14,6 +14,7 @@ use scenario::Scenario;
 use units::Nanos;
 
 use crate::commands::latency;
+use crate::commands::told::Told;
 use crate::live::{self, Screen, Shared, Watcher};
 use crate::metrics;
 use crate::output::{self, Failure, Outcome};
@@ -164,7 +165,7 @@ impl Playing {
             outcome.load.iter().for_each(latency::tell_load);
             println!("written to {}", options.folder.display());
         }
-        Ok(output::verdict_code(&outcome.run))
+        Ok(output::run_code(&outcome.run))
     }
 }
 
@@ -189,9 +190,15 @@ fn watched(
     on_screen: bool,
 ) -> Result<RunOutcome, LabError> {
     let line = progress_line(options.duration, on_screen);
-    let mut screen = None;
+    let (mut screen, mut told) = (None, Told::default());
+    let mut progress = |live: &Live, elapsed: Nanos| {
+        for words in told.news(scenario, live).into_iter().filter(|_| !on_screen) {
+            line.suspend(|| eprintln!("{words}"));
+        }
+        show(&line, live, elapsed);
+    };
     let outcome = match shared {
-        None => lab::run(scenario, options, control, &mut |live: &Live, elapsed: Nanos| show(&line, live, elapsed)),
+        None => lab::run(scenario, options, control, &mut progress),
         Some(shared) => {
             // Not before the run begins: until then errors and Ctrl-C need an ordinary terminal.
             let begun = || {
@@ -202,7 +209,6 @@ fn watched(
                     }
                 }
             };
-            let progress = |live: &Live, elapsed: Nanos| show(&line, live, elapsed);
             lab::run(scenario, options, control, &mut Watcher::new(Arc::clone(&shared), begun, progress))
         }
     };

@@ -64,7 +64,7 @@ impl Arguments {
 }
 
 /// Reads HOST@AT+SPAN.
-fn pause(text: &str, scenario: &Scenario) -> Result<Pause, Failure> {
+pub(crate) fn pause(text: &str, scenario: &Scenario) -> Result<Pause, Failure> {
     let wrong = |why: String| {
         Failure::input(format!("--pause {text}: {why}\n  mend: write HOST@WHEN+HOWLONG, for example loop@3s+40ms"))
     };

@@ -9,6 +9,7 @@ use sim::{HostLatency, LatencyError, Measured, Options, simulate};
 use units::Nanos;
 
 use crate::commands::latency;
+use crate::commands::run::pause;
 use crate::output::{self, Failure, Outcome};
 
 /// Arguments of `simulate`.
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// latency`, or `measured` for the one it stored last; HOST=… for one host. May be given several times
     #[arg(long, value_name = "[HOST=]LATENCY")]
     host_latency: Vec<String>,
+    /// Stop a host for a while: HOST@WHEN+HOWLONG; may be given several times
+    #[arg(long, value_name = "HOST@AT+SPAN")]
+    pause: Vec<String>,
     /// Folder for run.json, frames.parquet and scenario.toml; nothing is written without it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -46,7 +50,8 @@ impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         let scenario = output::read_scenario(&self.file)?;
         let cycles = self.cycles.unwrap_or((self.duration / scenario.cycle).unsigned_abs());
-        let mut options = Options { cycles, seed: self.seed, ..Options::default() };
+        let pauses = self.pause.iter().map(|text| pause(text, &scenario)).collect::<Result<_, _>>()?;
+        let mut options = Options { cycles, seed: self.seed, pauses, ..Options::default() };
         for text in &self.host_latency {
             match host_latency(text, &scenario)? {
                 (None, latency) => options.host_latency = latency,
@@ -59,6 +64,10 @@ impl Arguments {
         for latency in given.chain(self.host_latency.is_empty().then_some("zero")) {
             command.push_str(" --host-latency ");
             command.push_str(latency);
+        }
+        for pause in &self.pause {
+            command.push_str(" --pause ");
+            command.push_str(pause);
         }
         outcome.machine.insert("command".into(), command.into());
         let run = measure::summarise(&scenario, &outcome.observations, Kind::Simulated, outcome.machine);
@@ -74,7 +83,7 @@ impl Arguments {
                 println!("written to {}", folder.display());
             }
         }
-        Ok(output::verdict_code(&run))
+        Ok(output::run_code(&run))
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
     #[ignore = "a part of the test below, which gives it a terminal of its own"]
     fn a_panic_with_the_terminal_taken() {
         let scenario = scenario::line(&scenario::LineSpec::default());
-        let _screen = Screen::open(Shared::new(&scenario, units::Nanos::from_millis(1))).unwrap();
+        let _screen = Screen::open(Shared::new(&scenario, Some(units::Nanos::from_millis(1)))).unwrap();
         thread::sleep(3 * FRAME);
         panic!("on purpose");
     }

@@ -39,6 +39,7 @@ pub(super) fn happening(happening: &Happening, scenario: &Scenario, start: Tai) 
         What::Skipped(cycles) => format!("left out {cycles} cycles"),
         What::Refused(errno) => format!("a send was refused: {}", nix::errno::Errno::from_raw(errno).desc()),
         What::ReceiveFailed(errno) => format!("receiving failed: {}", nix::errno::Errno::from_raw(errno).desc()),
+        What::Breach(condition) => format!("breach: {}", condition.key()),
         What::TimeSet(by) => format!("the time was set by {by}"),
         What::Missed(counters) => format!("missed {counters} counters"),
         What::Inconsistent => "a message's variables differed".into(),

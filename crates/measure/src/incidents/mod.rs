@@ -13,9 +13,11 @@
 //! | `clock-step` | the time of a host was set while it ran; its cycles went on, by the new time |
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
 //! | `standing-backlog` | counters come back (messages are read, without an echo) later by whole cycles than was usual, for 32 readings on end or from a late host to the end of the run, although the hosts are punctual again |
+//! | `breach-…` | an end that watches for the condition found it; one a breach, from its begin to its end |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
 
 mod backlog;
+mod breach;
 mod host;
 mod network;
 mod plan;
@@ -54,6 +56,7 @@ pub(crate) fn find(
         found.extend(network::launched_late(&seen));
         found.extend(network::broken(&seen));
         found.extend(backlog::standing(&seen));
+        found.extend(breach::began(&seen));
         found.extend(sockets::refused(&seen));
         found.extend(host::clock_steps(&seen));
         found.extend(network::trace_missing(&seen));

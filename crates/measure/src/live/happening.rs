@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use scenario::Condition;
 use units::{Nanos, Tai};
 
 use crate::{Phase, Side};
@@ -41,6 +42,8 @@ pub enum What {
     Refused(i32),
     /// Receiving failed with this error number.
     ReceiveFailed(i32),
+    /// What a stream watches for began.
+    Breach(Condition),
     /// Somebody set the time, so far.
     TimeSet(Nanos),
     /// The application never saw so many counters.

@@ -1,6 +1,6 @@
 //! One stream, counted as its events come.
 
-use scenario::Stream;
+use scenario::{BreachChange, Stream};
 use units::{Nanos, Tai};
 
 use super::slots::{Sends, Slots, reach};
@@ -216,6 +216,13 @@ impl StreamFigures {
             EventKind::ReceiveFailed { at, errno } => {
                 self.counts.ends[end].receive_failed += 1;
                 Some((at, What::ReceiveFailed(errno)))
+            }
+            EventKind::Breach { condition, change, at, .. } => {
+                (change == BreachChange::Began).then_some((at, What::Breach(condition)))
+            }
+            EventKind::Substitute { at, .. } => {
+                self.seen(end, at);
+                None
             }
             EventKind::ClockStepped { at, by } => Some((at, What::TimeSet(by))),
         }
