@@ -116,13 +116,14 @@ impl<'a> Breaches<'a> {
 
     /// Tells what has not been told yet, waits for the last hooks, and says what went wrong with them.
     pub(crate) fn finish(mut self, notes: &mut Vec<String>) {
-        let deadline = Instant::now() + self.limits.apart + self.limits.patience;
+        // One that has begun a moment ago, and another that waits for it.
+        let deadline = Instant::now() + self.limits.apart + 2 * self.limits.patience;
         while self.hooks.iter().any(Hook::is_busy) && Instant::now() < deadline {
             self.turn();
             thread::sleep(TURN);
         }
         for hook in &mut self.hooks {
-            hook.kill();
+            hook.give_up(self.limits);
             let (stream, _, condition) = hook.key;
             let stream = self.scenario.streams.get(usize::from(stream)).map_or("", |stream| &stream.name);
             notes.extend(hook.failures.iter().map(|(what, times)| {
@@ -151,10 +152,7 @@ impl<'a> Hook<'a> {
     fn turn(&mut self, scenario: &Scenario, limits: Limits) {
         if let Some((child, since)) = &mut self.running {
             match child.try_wait() {
-                Ok(None) if since.elapsed() > limits.patience => {
-                    self.kill();
-                    self.fail(format!("{} took longer than {:?} and was killed", self.program(), limits.patience));
-                }
+                Ok(None) if since.elapsed() >= limits.patience => self.give_up(limits),
                 Ok(None) => return,
                 Ok(Some(status)) => {
                     self.running = None;
@@ -193,6 +191,14 @@ impl<'a> Hook<'a> {
         match spawned {
             Ok(child) => self.running = Some((child, Instant::now())),
             Err(error) => self.fail(format!("{program} could not be started: {error}")),
+        }
+    }
+
+    /// Ends it, if it still runs, and says so.
+    fn give_up(&mut self, limits: Limits) {
+        if self.running.is_some() {
+            self.kill();
+            self.fail(format!("{} took longer than {:?} and was killed", self.program(), limits.patience));
         }
     }
 
@@ -344,13 +350,24 @@ variables = 3
         breaches.see(&event(Condition::Silent, BreachChange::Began, 1));
         breaches.turn();
         let group = breaches.hooks[0].running.as_ref().unwrap().0.id() as i32;
+        assert!(group_lives(group));
         let notes = finished(breaches);
         assert!(notes.iter().any(|note| note.contains("took longer than 200ms and was killed")), "{notes:?}");
-        // Signal 0 asks whether anybody of the group is left; what was orphaned may take a moment to be buried.
         let gone = (0..200).any(|_| {
             thread::sleep(Duration::from_millis(10));
-            killpg(Pid::from_raw(group), None).is_err()
+            !group_lives(group)
         });
         assert!(gone, "the process group {group} is still there");
+    }
+
+    /// Whether a process of the group runs. Those that have ended and that nobody has buried yet do not.
+    fn group_lives(group: i32) -> bool {
+        let stats = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            // After the name in parentheses: state, parent, process group.
+            let fields: Vec<String> = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect();
+            Some((fields.first()?.clone(), fields.get(2)?.parse::<i32>().ok()?))
+        });
+        stats.into_iter().any(|(state, its)| its == group && state != "Z" && state != "X")
     }
 }
