@@ -18,6 +18,7 @@
 //!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
+//!     link: downbeat_lab::Link::default(),
 //!     load: None,
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],

@@ -52,7 +52,7 @@ impl Pair {
         let end = |role, write: &NetworkMessageLayout, read: &NetworkMessageLayout| {
             let config = EndpointConfig {
                 role,
-                write: Some((write.clone(), HEADER)),
+                write: Some((write.clone(), Some(HEADER))),
                 read: Some(read.clone()),
                 variables: VARIABLES,
             };
@@ -337,7 +337,7 @@ fn a_stopped_end_publishes_nothing_and_does_not_come_back() {
 
 #[test]
 fn an_end_that_reads_nothing_watches_nothing() {
-    let write = Some((NetworkMessageLayout::papers(1, 101, VARIABLES), HEADER));
+    let write = Some((NetworkMessageLayout::papers(1, 101, VARIABLES), Some(HEADER)));
     let config = EndpointConfig { role: Role::Source, write, read: None, variables: VARIABLES };
     let mut source = Endpoint::new(config).unwrap().watched(rules(Silent, Action::Stop, 1));
     for cycle in 0..100 {
@@ -357,7 +357,7 @@ fn without_rules_nothing_is_different() {
         let mut bare = Pair::new(layout, BreachRules::default(), BreachRules::default());
         let config = |role, write, read| EndpointConfig {
             role,
-            write: Some((layout(write, 101, VARIABLES), HEADER)),
+            write: Some((layout(write, 101, VARIABLES), Some(HEADER))),
             read: Some(layout(read, 101, VARIABLES)),
             variables: VARIABLES,
         };
