@@ -88,18 +88,20 @@ fn stop_ends_the_simulation_there() {
 
 #[test]
 fn a_late_answer_is_late_at_the_writer_only_as_long_as_it_is() {
-    // The publisher stands still for most of a cycle: it reads one answer late, 4.3 ms after the hand-over.
-    let scenario = scenario("on_breach = { late = { action = \"count\", recover = 5 } }\n");
-    let short = Pause { lasting: Nanos(900_000), ..pause(0, 1_000, 0) };
+    // The publisher stands still for half a cycle: it reads one answer 3.9 ms after the hand-over instead of 3.4.
+    let limited = |limit: &str, lines: &str| {
+        let text = FILE.replace("round_trip_stack = \"4ms\"", &format!("round_trip_stack = \"{limit}\"")) + lines;
+        scenario::read(&text, "late.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render()))
+    };
+    let scenario = limited("3800us", "on_breach = { late = { action = \"count\", recover = 5 } }\n");
+    let short = Pause { lasting: Nanos(500_000), ..pause(0, 1_000, 0) };
     let (outcome, run) = simulated(&scenario, vec![short]);
-    let late = outcome.observations.rows.iter().filter(|row| row.round_trip_stack().is_some_and(|way| way > 4_000_000));
+    let late = outcome.observations.rows.iter().filter(|row| row.round_trip_stack().is_some_and(|way| way > 3_800_000));
     assert_eq!(late.count(), 1, "by the figures of the run");
     assert_eq!(found(&run, "writer", "late"), (1, 5, false), "by what the end itself saw");
     assert_eq!(found(&run, "reader", "late").0, 0);
     // Where every message is late, it lasts.
-    let text = FILE.replace("round_trip_stack = \"4ms\"", "round_trip_stack = \"1ms\"");
-    let slow = scenario::read(&format!("{text}on_breach = {{ late = {{ at = \"writer\" }} }}\n"), "slow.toml").unwrap();
-    let (_, run) = simulated(&slow, vec![]);
+    let (_, run) = simulated(&limited("1ms", "on_breach = { late = { at = \"writer\" } }\n"), vec![]);
     let (times, cycles, lasting) = found(&run, "writer", "late");
     assert!(times == 1 && cycles > 2_900 && lasting, "{times} times, {cycles} cycles");
 }
