@@ -197,20 +197,15 @@ impl Endpoint {
                 }
                 return Reception::Inconsistent { counter };
             }
-            other => {
-                if let Some(watch) = &mut self.watch {
-                    watch.other();
-                }
-                // A strict subscriber rejects nothing.
-                let none = Mismatch { offset: 0, expected: None, found: None };
-                return Reception::Foreign(if let Staged::Foreign(mismatch) = other { mismatch } else { none });
-            }
+            Staged::Foreign(mismatch) => return Reception::Foreign(mismatch),
+            // A strict subscriber rejects nothing.
+            Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
         }
         let counter = self.application.counter(subscriber.staged());
         if self.watch.is_some() {
             return self.receive_watched(uadp, counter);
         }
-        Reception::Message { counter, superseded: self.take(counter).1 }
+        Reception::Message { counter, superseded: self.take::<false>(counter).1 }
     }
 
     /// The counter of a message that this endpoint could read, without taking it: for frames that must not be taken,
@@ -223,17 +218,19 @@ impl Endpoint {
     }
 
     /// Makes the staged message the pending one if it is news; tells the counter that it replaced.
-    #[inline]
-    fn take(&mut self, counter: u64) -> (Taken, Option<u64>) {
+    /// `WATCHED` tells whether there is a watch, so that the others do not look for it.
+    #[inline(always)]
+    fn take<const WATCHED: bool>(&mut self, counter: u64) -> (Taken, Option<u64>) {
         let Self { subscriber: Some(subscriber), application, watch, .. } = self else {
             return (Taken::OldNumber, None);
         };
+        let mut watch = watch.as_mut().filter(|_| WATCHED);
         let pending = subscriber.is_fresh().then(|| application.counter(subscriber.image()));
         let silent = application.phases_without_news() >= RESYNC_PHASES && pending.is_none();
         if silent && application.read() != Some(counter) {
             subscriber.forget();
             application.forget();
-            if let Some(watch) = watch {
+            if let Some(watch) = &mut watch {
                 watch.forget();
             }
             self.resynchronised += 1;

@@ -28,6 +28,7 @@ impl Endpoint {
     }
 
     /// What is staged, with a word to the watch.
+    #[inline(never)]
     pub(super) fn receive_watched(&mut self, uadp: &[u8], counter: u64) -> Reception {
         let Self { subscriber: Some(subscriber), watch: Some(watch), .. } = self else {
             return Reception::Message { counter, superseded: None };
@@ -41,7 +42,7 @@ impl Endpoint {
             return Reception::Substitute { value: counter };
         }
         let stamped = subscriber.timestamp(uadp);
-        let (taken, superseded) = self.take(counter);
+        let (taken, superseded) = self.take::<true>(counter);
         if let Some(watch) = &mut self.watch {
             match taken {
                 Taken::OldNumber => watch.other(),
