@@ -357,3 +357,117 @@ fn common(a: Nanos, b: Nanos) -> Nanos {
     }
     (a.0 / x.max(1)).checked_mul(b.0).map_or(a.max(b), Nanos)
 }
+
+#[cfg(test)]
+mod tests {
+    use pubsub::{Endpoint, EndpointConfig, NetworkMessageLayout, Role};
+    use rt::ring::Ring;
+    use rt::testing::FakeClock;
+
+    use super::*;
+    use crate::beat::{End, Times};
+
+    const CYCLE: Nanos = Nanos::from_millis(1);
+    const CYCLES: i64 = 20;
+
+    fn beat(stream: u16, cycle: Nanos) -> Beat {
+        let times = Times {
+            cycle,
+            subscribe: Nanos::ZERO,
+            window: Nanos::ZERO,
+            application: cycle * 3 / 10,
+            publish: cycle * 6 / 10,
+        };
+        let write = Some((NetworkMessageLayout::papers(1, 101 + stream, 3), None));
+        let endpoint = Endpoint::new(EndpointConfig { role: Role::Source, write, read: None, variables: 3 }).unwrap();
+        Beat::new(times, vec![End::new(stream, Side::Writer, None, endpoint)], Vec::new())
+    }
+
+    /// Runs beats by a scripted clock: what they told, and how long it took.
+    fn run(clock: FakeClock, beats: Vec<Beat>) -> (Vec<EventKind>, Nanos) {
+        let ring = Ring::create("executive", 4096).unwrap();
+        let (producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
+        let span = Span { t0: clock.now() + CYCLE, duration: CYCLE * CYCLES, tai_minus_utc: Nanos::ZERO };
+        let never = || false;
+        let mut executive = Executive::new((clock, Wait::Sleep), span, beats, Vec::new(), producer, &never);
+        executive.run();
+        let elapsed = executive.clock.elapsed();
+        let records = std::iter::from_fn(|| consumer.pop());
+        (records.filter_map(|record| Event::unpack(&record)).map(|event| event.kind).collect(), elapsed)
+    }
+
+    fn clock() -> FakeClock {
+        FakeClock::new(Tai(1_000_000_000_000)).with_read_cost(Nanos(20))
+    }
+
+    /// Cycles in which this phase ran, in the order in which it did.
+    fn cycles(events: &[EventKind], of: Phase) -> Vec<i64> {
+        let ran = |kind: &EventKind| match kind {
+            EventKind::Phase { cycle, phase, .. } if *phase == of => Some(*cycle),
+            _ => None,
+        };
+        events.iter().filter_map(ran).collect()
+    }
+
+    fn is_step(kind: &EventKind) -> bool {
+        matches!(kind, EventKind::ClockStepped { .. })
+    }
+
+    #[test]
+    fn every_phase_runs_once_a_cycle_and_is_never_early() {
+        let (events, elapsed) = run(clock(), vec![beat(0, CYCLE)]);
+        for phase in [Phase::Subscribe, Phase::Application, Phase::Publish] {
+            assert_eq!(cycles(&events, phase), (0..CYCLES).collect::<Vec<_>>(), "{phase:?}");
+        }
+        let late = |kind: &EventKind| matches!(kind, EventKind::Phase { late, .. } if !(0..1_000).contains(&late.0));
+        assert_eq!(events.iter().find(|kind| late(kind)), None);
+        assert!(elapsed > CYCLE * CYCLES && elapsed < CYCLE * (CYCLES + 1), "{elapsed}");
+    }
+
+    #[test]
+    fn setting_the_time_neither_stops_nor_skips_cycles() {
+        for seconds in [1, -1, 37] {
+            let by = Nanos::from_millis(1_000 * seconds);
+            let clock = clock().with_step(CYCLE * 5 + Nanos(100_000), by);
+            let (events, elapsed) = run(clock, vec![beat(0, CYCLE), beat(1, CYCLE * 4)]);
+            let subscribed = cycles(&events, Phase::Subscribe);
+            assert_eq!(subscribed.len() as i64, CYCLES + CYCLES / 4, "{seconds} s: {subscribed:?}");
+            assert!(!events.iter().any(|kind| matches!(kind, EventKind::Skipped { .. })), "{seconds} s");
+            let steps: Vec<_> = events.iter().filter(|kind| is_step(kind)).collect();
+            assert!(matches!(steps[..], [EventKind::ClockStepped { by: told, .. }] if *told == by), "{steps:?}");
+            assert!(elapsed < CYCLE * (CYCLES + 1), "{seconds} s: {elapsed}");
+        }
+    }
+
+    #[test]
+    fn after_a_step_that_is_no_whole_cycle_phases_keep_their_places_on_the_new_time() {
+        let clock = clock().with_step(CYCLE * 5 + Nanos(100_000), CYCLE * 7 + Nanos(300_000));
+        let (events, _) = run(clock, vec![beat(0, CYCLE)]);
+        let mut dues = events.iter().filter_map(|kind| match kind {
+            EventKind::Phase { phase: Phase::Subscribe, due, .. } => Some(*due),
+            _ => None,
+        });
+        let first = dues.next().unwrap();
+        assert!(dues.all(|due| (due - first).0 % CYCLE.0 == 0));
+        let subscribed = cycles(&events, Phase::Subscribe);
+        assert!(subscribed.is_sorted_by(|a, b| a < b), "none twice: {subscribed:?}");
+    }
+
+    #[test]
+    fn an_overrun_goes_on_with_the_next_whole_cycle_and_counts_the_rest() {
+        // The fourth sleep, for the first phase of cycle 1, ends 3.5 cycles late.
+        let errors = [Nanos(0), Nanos(0), Nanos(0), CYCLE * 7 / 2];
+        let (events, _) = run(clock().with_wake_errors(errors), vec![beat(0, CYCLE)]);
+        let skipped: Vec<_> = events.iter().filter(|kind| matches!(kind, EventKind::Skipped { .. })).collect();
+        assert_eq!(skipped, [&EventKind::Skipped { cycle: 1, cycles: 4 }]);
+        let expected: Vec<_> = [0].into_iter().chain(5..CYCLES).collect();
+        assert_eq!(cycles(&events, Phase::Subscribe), expected);
+    }
+
+    #[test]
+    fn cycles_have_a_common_multiple() {
+        assert_eq!(common(Nanos(250), Nanos(1_000)), Nanos(1_000));
+        assert_eq!(common(Nanos(4), Nanos(6)), Nanos(12));
+        assert_eq!(common(Nanos(i64::MAX), Nanos(i64::MAX - 1)), Nanos(i64::MAX));
+    }
+}
