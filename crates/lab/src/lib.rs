@@ -18,7 +18,6 @@
 //!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
-//!     link: downbeat_lab::Link::default(),
 //!     load: None,
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],
