@@ -84,6 +84,7 @@ impl EndLog {
         part.outliers = split(&mut self.outliers, |outlier| outlier.due < before);
         part.skipped = split(&mut self.skipped, |(cycle, _)| early(*cycle));
         part.receive_failed = std::mem::take(&mut self.receive_failed);
+        part.steps = split(&mut self.steps, |(at, _)| *at < before);
         part
     }
 }
@@ -186,6 +187,18 @@ mod tests {
         for part in &parts[..3] {
             assert_eq!(part.streams[0].loss.under_way, 0);
         }
+    }
+
+    #[test]
+    fn a_time_that_was_set_is_told_by_the_part_in_which_it_was() {
+        let mut collector = Collector::new(&line(&LineSpec::default()));
+        for cycle in [10, 30] {
+            let kind = EventKind::ClockStepped { at: Tai(cycle * CYCLE), by: units::Nanos(-1) };
+            collector.push(Event { stream: 0, side: Side::Writer, kind });
+        }
+        let part = collector.cut(Tai(20 * CYCLE));
+        let told = |collector: &Collector| collector.streams[0].ends[0].steps.clone();
+        assert_eq!((told(&part), told(&collector)), (vec![(10 * CYCLE, -1)], vec![(30 * CYCLE, -1)]));
     }
 
     #[test]
