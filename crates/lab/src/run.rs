@@ -77,7 +77,8 @@ pub struct RunOutcome {
 
 /// Runs a scenario on this machine and writes the run folder.
 ///
-/// `watch` is told of every event, and called about every 20 ms; whoever connects to `control` can ask for the status, a rotation, the end.
+/// `watch` is told of every event, and called about every 20 ms; whoever connects to `control` can ask for the status,
+/// a rotation, the end.
 ///
 /// # Errors
 /// The machine or the scenario does not allow it. Whatever was set up is undone first.
@@ -250,6 +251,8 @@ fn rotate(rotation: &mut Rotation, collector: &mut Collector, machine: &Machine,
         if let Err(error) = &written {
             notes.push(format!("a part is missing: {error}"));
         }
+        // Who is answered may ask for the status at once.
+        desk.status().parts = rotation.parts();
         desk.rotated(written.map(|folder| folder.display().to_string()).map_err(|error| error.to_string()));
     }
     let now = rt::clock::now();
