@@ -51,16 +51,17 @@ struct Memory {
 }
 
 impl Memory {
-    /// Every index here is a constant below AT_RECORDS, a cell below CELLS, or a record masked with the capacity the
-    /// file was made or checked for: in bounds.
+    /// A word before the records.
     #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
         &self.file.words()[index]
     }
 
+    /// The words of a record: one look at the bounds, not one a word.
     #[inline]
-    fn slot(&self, position: u64) -> usize {
-        AT_RECORDS + (position as usize & (self.capacity - 1)) * WORDS
+    fn slot(&self, position: u64) -> &[AtomicU64] {
+        let at = AT_RECORDS + (position as usize & (self.capacity - 1)) * WORDS;
+        &self.file.words()[at..at + WORDS]
     }
 
     fn cell(&self, index: usize) -> &AtomicU64 {
@@ -216,9 +217,8 @@ impl Producer {
                 return false;
             }
         }
-        let slot = self.memory.slot(self.head);
-        for (offset, word) in record.iter().enumerate() {
-            self.memory.word(slot + offset).store(*word, Ordering::Relaxed);
+        for (place, word) in self.memory.slot(self.head).iter().zip(record) {
+            place.store(*word, Ordering::Relaxed);
         }
         self.head = self.head.wrapping_add(1);
         // Release: whoever sees the new head sees the record.
@@ -260,7 +260,7 @@ impl Consumer {
             }
         }
         let slot = self.memory.slot(self.tail);
-        let record = std::array::from_fn(|offset| self.memory.word(slot + offset).load(Ordering::Relaxed));
+        let record = std::array::from_fn(|offset| slot[offset].load(Ordering::Relaxed));
         self.tail = self.tail.wrapping_add(1);
         // Release: the producer may overwrite the slot only after we have read it.
         self.memory.word(AT_TAIL).store(self.tail, Ordering::Release);
