@@ -33,8 +33,6 @@ pub(crate) struct LaunchQueue {
     slots: Box<[Slot]>,
     free: Vec<usize>,
     waiting: BinaryHeap<Reverse<Due>>,
-    /// Empty but while the launches are moved.
-    moved: BinaryHeap<Reverse<Due>>,
     arrivals: u64,
 }
 
@@ -46,7 +44,6 @@ impl LaunchQueue {
             slots: (0..depth).map(|_| empty()).collect(),
             free: (0..depth).rev().collect(),
             waiting: BinaryHeap::with_capacity(depth),
-            moved: BinaryHeap::with_capacity(depth),
             arrivals: 0,
         }
     }
@@ -87,11 +84,10 @@ impl LaunchQueue {
 
     /// Moves all launches, because the time was set.
     pub(crate) fn shift(&mut self, by: Nanos) {
-        let Self { waiting, moved, .. } = self;
-        moved.clear();
-        // One heap gives its entries to the other: all move by the same span, and nothing is allocated.
-        moved.extend(waiting.drain().map(|Reverse(due)| Reverse(Due { at: due.at + by, ..due })));
-        std::mem::swap(waiting, moved);
+        // In place: all move by the same span, and nothing is allocated.
+        let mut all = std::mem::take(&mut self.waiting).into_vec();
+        all.iter_mut().for_each(|Reverse(due)| due.at += by);
+        self.waiting = all.into();
     }
 
     /// Removes the frames of these ends, and tells what each was.

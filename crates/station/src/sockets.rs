@@ -51,6 +51,11 @@ impl<'a> Sockets<'a> {
         Self { spec, scenario, interfaces: HashMap::new(), tai_minus_utc }
     }
 
+    /// How far TAI is ahead of UTC, by which stamps were asked for.
+    pub(crate) fn tai_minus_utc(&self) -> Nanos {
+        self.tai_minus_utc
+    }
+
     /// What carries the frames of one interface and priority.
     pub(crate) fn outlet(&mut self, name: &str, priority: u8) -> Result<Outlet, String> {
         let stamps = if self.spec.stamps { Stamps::Software } else { Stamps::Off };

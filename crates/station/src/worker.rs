@@ -71,7 +71,7 @@ impl Worker {
         let trace = ring.producer().map_err(|error| error.to_string())?;
         let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
         let stamps = worker.stamps.iter().map(produce).collect::<Result<_, _>>()?;
-        let tai_minus_utc = rt::clock::tai_minus_utc();
+        let tai_minus_utc = sockets.tai_minus_utc();
         let counted_since = spec.absolute_counters.then_some(scenario.base_time);
         Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc, counted_since })
     }
