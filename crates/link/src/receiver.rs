@@ -150,13 +150,7 @@ impl Receiver {
         _ = socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32, "PACKET_IGNORE_OUTGOING", CAP_NET_RAW);
         switch_on_stamps(&socket, interface, options.stamps)?;
         let busy_poll = switch_on_busy_poll(&socket, options)?;
-        let membership = libc::packet_mreq {
-            mr_ifindex: socket.index,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership, "PACKET_ADD_MEMBERSHIP", CAP_NET_RAW)?;
+        socket.be_promiscuous()?;
         // All protocols: a socket for 0xB62C alone would be served after the tag is forgotten.
         socket.bind(libc::ETH_P_ALL as u16)?;
         let drops = AtomicU64::new(0);

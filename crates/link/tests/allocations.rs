@@ -5,38 +5,15 @@ mod common;
 #[path = "common/hosts.rs"]
 mod hosts;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use common::{PORT_A, PORT_B, for_each_way};
 use downbeat_link::udp::{UdpReceiverOptions, UdpSender, UdpSenderOptions};
 use downbeat_link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse, TxTime};
 use hosts::on_two_hosts;
+use rt::alloc::allocations_of_this_thread;
 use units::{Nanos, Tai};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: everything goes to `System` unchanged; the count is a thread-local integer. What is not written here
-// ends in these two.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract, which is `System`'s.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: rt::alloc::Counting = rt::alloc::Counting;
 
 #[test]
 fn the_cyclic_path_allocates_nothing() {
@@ -58,7 +35,7 @@ fn the_cyclic_path_over_udp_allocates_nothing() {
         let timed = UdpSenderOptions { txtime: Some(TxTime::default()), ..UdpSenderOptions::default() };
         let timed = UdpSender::open(PORT_A, sender.destination(), timed).unwrap();
         let too_long = vec![0; 4_000];
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = allocations_of_this_thread();
         let mut received = 0;
         for _ in 0..20 {
             sender.send(&[7; 59]).unwrap();
@@ -72,7 +49,7 @@ fn the_cyclic_path_over_udp_allocates_nothing() {
             left.wait(Nanos::from_millis(100)).unwrap().unwrap();
         }
         receiver.drops().unwrap();
-        assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 40));
+        assert_eq!((allocations_of_this_thread() - before, received), (0, 40));
     });
 }
 
@@ -85,7 +62,7 @@ fn allocates_nothing(options: ReceiverOptions<'_>) {
     frame[..6].fill(0xFF);
     frame[12..18].copy_from_slice(&[0x81, 0x00, 0xEB, 0xB8, 0xB6, 0x2C]);
     let too_long = vec![0; 4_000];
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations_of_this_thread();
     let mut received = 0;
     for _ in 0..20 {
         sender.send(&frame).unwrap();
@@ -97,5 +74,5 @@ fn allocates_nothing(options: ReceiverOptions<'_>) {
         left.wait(Nanos::from_millis(100)).unwrap().unwrap();
     }
     receiver.drops().unwrap();
-    assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 20));
+    assert_eq!((allocations_of_this_thread() - before, received), (0, 20));
 }

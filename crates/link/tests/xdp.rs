@@ -4,8 +4,6 @@ mod common;
 #[path = "common/xdp.rs"]
 mod helpers;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -14,31 +12,11 @@ use common::{PORT_A, PORT_B, in_namespace, ip, wait_for_ports};
 use downbeat_link::xdp::{Filtered, SendStamps, XdpMode, XdpOptions, XdpSender};
 use downbeat_link::{LinkError, Tag, TxStamp, interface};
 use helpers::*;
+use rt::alloc::allocations_of_this_thread;
 use units::{Nanos, Tai};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: everything goes to `System` unchanged; the count is a thread-local integer. What is not written here
-// ends in these two.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract, which is `System`'s.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: rt::alloc::Counting = rt::alloc::Counting;
 
 /// Frames without a tag, with every kind of tag, and of every size from the smallest to the largest.
 fn frames() -> Vec<(Option<Tag>, Vec<u8>)> {
@@ -285,7 +263,7 @@ fn the_cyclic_path_allocates_nothing() {
         let (_, mut receiver) = open(PORT_B, options);
         wait_for_ports();
         let (frame, too_long) = (uadp(tag(3000, 7), &[0; 59]), vec![0; 5_000]);
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = allocations_of_this_thread();
         let (mut received, mut stamped) = (0, 0);
         for _ in 0..200 {
             sender.send(&frame).unwrap();
@@ -299,7 +277,7 @@ fn the_cyclic_path_allocates_nothing() {
         }
         receiver.drops().unwrap();
         receiver.filtered().unwrap();
-        assert_eq!((ALLOCATIONS.with(Cell::get) - before, received), (0, 200));
+        assert_eq!((allocations_of_this_thread() - before, received), (0, 200));
         assert_eq!(stamped > 0, sender.how().send_stamps != SendStamps::None);
     });
 }

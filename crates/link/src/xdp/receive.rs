@@ -161,9 +161,8 @@ fn take_tag(frame: &mut [u8]) -> (Option<Tag>, &[u8]) {
     if u16::from_be_bytes([*t0, *t1]) != ETHERTYPE_VLAN {
         return (None, frame);
     }
-    let control = u16::from_be_bytes([*c0, *c1]);
+    let tag = Tag::new(u16::from_be_bytes([*c0, *c1]));
     frame.copy_within(..ADDRESSES_BYTES, TAG_BYTES);
-    let tag = Tag { vid: control & 0x0FFF, pcp: (control >> 13) as u8, dei: control & 0x1000 != 0 };
     (Some(tag), &frame[TAG_BYTES..])
 }
 
