@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use commands::role::{self, RoleArguments};
+use lab::Part;
 use output::Failure;
 
 /// Counts allocations by thread, so that a run can say that its cycles had none.
@@ -52,11 +54,14 @@ enum Command {
     /// Measure how late threads of this host wake up
     Latency(commands::latency::Arguments),
     /// Play the writers of one host on this machine, the other hosts being elsewhere
-    Publish(commands::publish::Arguments),
+    #[command(after_help = role::PUBLISH_HELP)]
+    Publish(RoleArguments),
     /// Play the readers of one host that answer, on this machine
-    Loopback(commands::loopback::Arguments),
+    #[command(after_help = role::LOOPBACK_HELP)]
+    Loopback(RoleArguments),
     /// Play the readers of one host that only read, on this machine
-    Subscribe(commands::subscribe::Arguments),
+    #[command(after_help = role::SUBSCRIBE_HELP)]
+    Subscribe(RoleArguments),
     /// Ask something that runs: status, stop, rotate
     Ctl(commands::ctl::Arguments),
     /// Remove what a killed run left on this machine (needs root)
@@ -101,9 +106,9 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => arguments.execute(),
         Command::Run(arguments) => arguments.execute(),
         Command::Latency(arguments) => arguments.execute(),
-        Command::Publish(arguments) => arguments.execute(),
-        Command::Loopback(arguments) => arguments.execute(),
-        Command::Subscribe(arguments) => arguments.execute(),
+        Command::Publish(arguments) => arguments.execute(Part::Publish),
+        Command::Loopback(arguments) => arguments.execute(Part::Loopback),
+        Command::Subscribe(arguments) => arguments.execute(Part::Subscribe),
         Command::Ctl(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),
         Command::Report(arguments) => arguments.execute(),

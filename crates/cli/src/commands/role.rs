@@ -9,6 +9,33 @@ use units::Nanos;
 use crate::commands::playing::{Plan, Playing};
 use crate::output::{self, Failure, Outcome};
 
+/// Examples of `publish`.
+pub(crate) const PUBLISH_HELP: &str = "\
+Examples:
+  sudo downbeat publish two-hosts.toml --interface eth1                   # until Ctrl-C
+  sudo downbeat publish two-hosts.toml --interface loop=eth1 --duration 12h --out runs/pub
+
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
+compared only as well as PTP keeps them together. See docs/roles.md.";
+
+/// Examples of `loopback`.
+pub(crate) const LOOPBACK_HELP: &str = "\
+Examples:
+  sudo downbeat loopback two-hosts.toml --interface eth1                  # until Ctrl-C
+  sudo downbeat loopback two-hosts.toml --host loop --cycles 10000 --out runs/loop
+
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
+compared only as well as PTP keeps them together. See docs/roles.md.";
+
+/// Examples of `subscribe`.
+pub(crate) const SUBSCRIBE_HELP: &str = "\
+Examples:
+  sudo downbeat subscribe two-hosts.toml --interface eth1                 # until Ctrl-C
+  sudo downbeat subscribe two-hosts.toml --host loop --duration 1h --out runs/loop
+
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
+compared only as well as PTP keeps them together. See docs/roles.md.";
+
 /// What the three commands are told.
 #[derive(Args)]
 pub(crate) struct RoleArguments {
