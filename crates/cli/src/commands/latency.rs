@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Number of threads [default: one a processor]
     #[arg(short, long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
     threads: Option<usize>,
-    /// Processors for the threads, in turn, like 0,2-3 [default: all]
+    /// Processors for the threads, in turn, like 0,2-3
     #[arg(short, long, value_name = "CPUS", num_args = 0..=1, default_missing_value = "all", default_value = "all")]
     affinity: Cpus,
     /// From one wake-up to the next
