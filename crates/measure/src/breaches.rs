@@ -10,6 +10,8 @@ use crate::{BreachResult, Event, EventKind, Side};
 #[derive(Debug, Default)]
 pub(crate) struct BreachLog {
     noticed: Vec<Noticed>,
+    /// The first cycle that is not of this part of the run, where it was cut.
+    until: Option<i64>,
     /// Messages published that had no counter.
     pub(crate) substituted: u64,
 }
@@ -22,6 +24,8 @@ pub(crate) struct Noticed {
     pub(crate) change: BreachChange,
     pub(crate) counter: u64,
     pub(crate) at: i64,
+    /// It began in an earlier part of the run, and goes on in this one.
+    pub(crate) carried: bool,
 }
 
 /// A breach from its begin to its end.
@@ -47,9 +51,24 @@ impl BreachLog {
 
     /// Puts everything into the order of time; what came twice counts once.
     pub(crate) fn sort(&mut self) {
-        let key = |noticed: &Noticed| (noticed.condition, noticed.cycle, noticed.at);
+        let key = |noticed: &Noticed| (noticed.condition, noticed.at, noticed.cycle);
         self.noticed.sort_by_key(key);
         self.noticed.dedup();
+    }
+
+    /// Cuts off what was noticed before `before`, an instant in `cycle`; what had not ended by then goes on in the rest.
+    pub(crate) fn cut(&mut self, before: i64, cycle: Option<i64>) -> Self {
+        self.sort();
+        let (old, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.noticed).into_iter().partition(|noticed| noticed.at < before);
+        for condition in Condition::ALL {
+            let last = old.iter().rev().find(|noticed| noticed.condition == condition);
+            if let Some(open) = last.filter(|noticed| noticed.change == BreachChange::Began) {
+                self.noticed.push(Noticed { cycle: cycle.unwrap_or(open.cycle), at: before, carried: true, ..*open });
+            }
+        }
+        self.noticed.extend(kept);
+        Self { noticed: old, until: cycle, substituted: std::mem::take(&mut self.substituted) }
     }
 
     /// The breaches of a condition, in the order of time; `last` is the last cycle of the end.
@@ -59,7 +78,7 @@ impl BreachLog {
             let open = spells.last_mut().filter(|spell| spell.ended_at.is_none());
             match (noticed.change, open) {
                 (BreachChange::Began, None) => {
-                    let until = last.unwrap_or(noticed.cycle).saturating_add(1);
+                    let until = self.until.unwrap_or(last.unwrap_or(noticed.cycle).saturating_add(1));
                     spells.push(Spell { began: *noticed, until, ended_at: None });
                 }
                 (BreachChange::Ended, Some(spell)) => {
@@ -89,7 +108,7 @@ pub(crate) fn results(scenario: &Scenario, stream: &Stream, log: &StreamLog) -> 
                 end: name.to_owned(),
                 condition: condition.key().to_owned(),
                 action: plan.rule.action.key().to_owned(),
-                times: spells.len() as u64,
+                times: spells.iter().filter(|spell| !spell.began.carried).count() as u64,
                 cycles: spells.iter().map(Spell::cycles).sum(),
                 longest_cycles: spells.iter().map(Spell::cycles).max().unwrap_or(0),
                 lasting: spells.last().is_some_and(|spell| spell.ended_at.is_none()),

@@ -379,7 +379,7 @@ impl StreamLog {
                 None
             }
             EventKind::Breach { cycle, condition, change, counter, at } => {
-                self.ends[end].breaches.push(Noticed { condition, cycle, change, counter, at: at.0 });
+                self.ends[end].breaches.push(Noticed { condition, cycle, change, counter, at: at.0, carried: false });
                 None
             }
             EventKind::Substitute { handle, .. } => {

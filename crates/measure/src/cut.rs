@@ -77,6 +77,7 @@ impl EndLog {
         // Only failed sends are looked at once messages are joined.
         part.sends = split(&mut old, |send| send.failed.is_some());
         part.foreign = std::mem::take(&mut self.foreign);
+        part.breaches = self.breaches.cut(before, first_kept);
         (part.wrong_tag, part.inconsistent) = (self.wrong_tag.take(), self.inconsistent.take());
         part.application = self.application.take();
         part.round_trips = split(&mut self.round_trips, |(cycle, _)| early(*cycle));

@@ -261,11 +261,12 @@ pub struct BreachResult {
     pub action: String,
     /// How often it began.
     pub times: u64,
-    /// Cycles from each begin to its end (or that of the run), the good ones that it took to end included.
+    /// Cycles from each begin to its end (or that of the run), the good ones that it took to end included. A part of a
+    /// run has those of its own cycles.
     pub cycles: u64,
-    /// The longest of them.
+    /// The longest of them; in a run of parts, the longest within one part.
     pub longest_cycles: u64,
-    /// Whether it went on when the run ended.
+    /// Whether it went on when the run, or this part of it, ended.
     pub lasting: bool,
 }
 

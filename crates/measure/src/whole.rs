@@ -85,6 +85,12 @@ fn add_stream(whole: &mut StreamResult, part: StreamResult) {
     extend(&mut whole.jitter.round_trip_variation, part.jitter.round_trip_variation);
     add_loss(&mut whole.loss, &part.loss);
     add_counters(&mut whole.counters, &part.counters);
+    for (whole, part) in whole.breaches.iter_mut().zip(part.breaches) {
+        whole.times += part.times;
+        whole.cycles += part.cycles;
+        whole.longest_cycles = whole.longest_cycles.max(part.longest_cycles);
+        whole.lasting = part.lasting;
+    }
     match (&mut whole.launch, part.launch) {
         (Some(whole), Some(part)) => whole.late += part.late,
         (whole @ None, part) => *whole = part,
@@ -152,4 +158,5 @@ fn add_counters(whole: &mut Counters, part: &Counters) {
     whole.stale += part.stale;
     whole.wrong_tag += part.wrong_tag;
     whole.foreign += part.foreign;
+    whole.substituted += part.substituted;
 }

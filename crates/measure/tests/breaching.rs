@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CYCLE, Exchange, Fate};
-use downbeat_measure::{BreachResult, Collector, Event, EventKind, RunFile, Side};
+use downbeat_measure::{BreachResult, Collector, Event, EventKind, Kind, Machine, RunFile, Side, Whole, summarise};
 use proptest::prelude::*;
 use scenario::{Action, BreachChange, BreachPlan, BreachRule, Breaches, Condition, Scenario};
 use units::{Nanos, Tai};
@@ -149,6 +149,49 @@ fn live_figures_tell_what_has_begun() {
     assert_eq!(live.len(), 1);
     let expected = (Side::Reader, Silent, 2, true, 20);
     assert_eq!((live[0].side, live[0].condition, live[0].times, live[0].on, live[0].cycle), expected);
+}
+
+#[test]
+fn a_breach_over_a_cut_is_counted_once_and_its_cycles_in_both_parts() {
+    let scenario = scenario([Action::Count; 2]);
+    let mut exchange = exchange();
+    for (side, kind) in [
+        (Side::Writer, breach(Silent, Began, 100, 90)),
+        (Side::Writer, breach(Silent, Ended, 160, 151)),
+        (Side::Reader, breach(Silent, Began, 190, 180)),
+        (Side::Reader, breach(Silent, Ended, 320, 310)),
+        (Side::Reader, breach(Missed, Began, 300, 180)),
+    ] {
+        exchange.push(side, kind);
+    }
+    let whole = exchange.summarise(&scenario);
+    let mut collector = Collector::new(&scenario);
+    exchange.events.iter().for_each(|&event| collector.push(event));
+    // The reader's silence of cycles 190 to 320 is cut twice.
+    let cuts = [200, 250].map(|cycle| collector.cut(Tai(cycle * CYCLE)));
+    let mut sum = Whole::new();
+    let mut parts = Vec::new();
+    for part in cuts.into_iter().chain([collector]) {
+        let seen = part.finish(&scenario);
+        let run = summarise(&scenario, &seen, Kind::Measured, Machine::new());
+        parts.push(run.clone());
+        sum.add("part".to_owned(), run, &seen.streams);
+    }
+    let figures = |run: &RunFile, end| {
+        let found = of(run, end, "silent");
+        (found.times, found.cycles, found.lasting)
+    };
+    let silent: Vec<_> = parts.iter().map(|part| figures(part, "reader")).collect();
+    assert_eq!(silent, [(1, 10, true), (0, 50, true), (0, 70, false)]);
+    let writer: Vec<_> = parts.iter().map(|part| figures(part, "writer")).collect();
+    assert_eq!(writer, [(1, 60, false), (0, 0, false), (0, 0, false)]);
+    let sum = sum.finish(&scenario, Machine::new()).unwrap();
+    for end in ["writer", "reader"] {
+        assert_eq!(figures(&sum, end), figures(&whole, end), "{end}");
+    }
+    assert!(of(&sum, "reader", "missed").lasting);
+    let told = |run: &RunFile| run.incidents.iter().filter(|incident| incident.kind.starts_with("breach-")).count();
+    assert_eq!((told(&sum), told(&whole)), (3, 3));
 }
 
 proptest! {

@@ -13,7 +13,9 @@ pub(super) fn began(seen: &Seen<'_>) -> Vec<Incident> {
         for condition in Condition::ALL {
             let Some(plan) = seen.stream.watches(seen.scenario, condition, end) else { continue };
             let log = &seen.log.ends[side];
-            incidents.extend(spells(log, condition).iter().map(|spell| incident(seen, side, condition, plan, spell)));
+            // The part of a run in which it began has told of one that is carried on.
+            let spells = spells(log, condition).into_iter().filter(|spell| !spell.began.carried);
+            incidents.extend(spells.map(|spell| incident(seen, side, condition, plan, &spell)));
         }
     }
     incidents

@@ -170,7 +170,7 @@ impl Watch {
 
     /// When the message received last was decoded; tells whether it is of the stream.
     pub(crate) fn decoded(&mut self, at: Tai) -> bool {
-        self.now = self.now.max(at);
+        self.now = at;
         let ours = core::mem::take(&mut self.undated);
         if let Some(newest) = self.seen.newest.as_mut().filter(|newest| ours && newest.decoded.is_none()) {
             newest.decoded = Some(at);

@@ -76,7 +76,7 @@ impl Endpoint {
         let Self { subscriber: Some(subscriber), watch: Some(watch), application, .. } = self else {
             return BreachChanges::NONE;
         };
-        watch.now = watch.now.max(now);
+        watch.now = now;
         while subscriber.poll(now).is_some() {}
         watch.judge(Cycle {
             tai_minus_utc,
