@@ -20,7 +20,8 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Two networks with one cable between them, a scenario, and a place for sockets. Dropped, the networks go.
+/// Two networks with one cable between them, a scenario, and a place for sockets. Dropped, the networks go, and what
+/// still runs in them.
 struct Bench {
     name: String,
     folder: tempfile::TempDir,
@@ -96,7 +97,14 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         for end in ["pub", "loop"] {
-            _ = Command::new("ip").args(["netns", "del", &format!("{}-{end}", self.name)]).status();
+            let network = format!("{}-{end}", self.name);
+            // A test that failed has not waited for its roles, which have no end of their own.
+            if let Ok(left) = Command::new("ip").args(["netns", "pids", &network]).output() {
+                for pid in stdout(&left).split_whitespace() {
+                    _ = Command::new("kill").args(["-KILL", pid]).status();
+                }
+            }
+            _ = Command::new("ip").args(["netns", "del", &network]).status();
         }
     }
 }
