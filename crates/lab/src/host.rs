@@ -15,17 +15,24 @@ use nix::unistd::Pid;
 use rt::ring::{Consumer, Ring};
 use scenario::{HostId, Scenario};
 use serde_json::json;
-use station::{Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
-use units::Tai;
+use station::{EndSpec, Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
+use units::{Nanos, Tai};
 
 use crate::error::LabError;
+use crate::lost::Lost;
 use crate::run::RunOptions;
 use crate::traffic::OwnGroup as _;
 use crate::venue::Venue;
 use crate::watch::TraceState;
 
-/// Records a ring holds: at seven a cycle and 250 µs more than two seconds, and it is emptied every 20 ms.
+/// Fewest records that a ring holds.
 const RING_RECORDS: usize = 1 << 16;
+
+/// Records of an end in a cycle: four phases, application, arrival, publication, and one to spare.
+const END_RECORDS: i64 = 8;
+
+/// For how long a ring shall have room though nobody empties it; usually that is done every 20 ms.
+const RING_LASTS: Nanos = Nanos::from_millis(2_000);
 
 /// How long a process may take to open its sockets.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -51,6 +58,8 @@ struct Host {
     ended: Option<ExitStatus>,
     reported: bool,
     finished: Option<Finished>,
+    /// Lost records that have been told.
+    told_lost: u64,
 }
 
 impl Hosts {
@@ -114,9 +123,23 @@ impl Hosts {
                 most = found.max(most);
             }
             let lost = host.rings.iter().map(Ring::overflowed).sum();
-            states.push(TraceState { host: host.name.clone(), found: most, capacity: RING_RECORDS, lost });
+            states.push(TraceState {
+                host: host.name.clone(),
+                found: most,
+                capacity: host.rings.iter().map(Ring::capacity).min().unwrap_or(0),
+                lost,
+            });
         }
         states
+    }
+
+    /// Hosts of whose records some have found no room since this was last asked, and how many.
+    pub(crate) fn newly_lost(&mut self) -> Vec<(HostId, u64)> {
+        let newly = |host: &mut Host| {
+            let lost = host.rings.iter().map(Ring::overflowed).sum::<u64>();
+            (host.id, lost - std::mem::replace(&mut host.told_lost, lost))
+        };
+        self.hosts.iter_mut().map(newly).filter(|(_, records)| *records > 0).collect()
     }
 
     /// Each host's name, and what its threads were granted and refused.
@@ -171,32 +194,34 @@ impl Hosts {
     }
 
     /// Writes what the processes said at their end into the machine's description and the notes.
-    pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) {
+    pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) -> Lost {
         let (mut granted, mut link) = (serde_json::Map::new(), serde_json::Map::new());
-        let (mut allocations, mut drops, mut overflowed, mut complete) = (0, 0, 0, true);
+        let (mut allocations, mut complete, mut lost) = (0, true, Lost::default());
         for host in &mut self.hosts {
             host.take_last_line();
             granted.insert(host.name.clone(), json!(host.granted));
             link.insert(host.name.clone(), json!(host.reached));
             let refused = host.granted.iter().filter(|line| !line.ends_with("granted"));
             notes.extend(refused.map(|line| format!("{}: {line}", host.name)));
-            overflowed += host.rings.iter().map(Ring::overflowed).sum::<u64>();
+            lost.records.push((host.id, host.rings.iter().map(Ring::overflowed).sum()));
             let Some(finished) = &host.finished else {
                 complete = false;
                 continue;
             };
             for worker in &finished.workers {
                 allocations += worker.allocations;
-                drops += worker.receiver_drops;
+                worker.dropped.iter().for_each(|dropped| lost.frames(&host.name, dropped));
             }
         }
         machine.insert("granted".into(), granted.into());
         machine.insert("ways".into(), link.into());
         if complete {
             machine.insert("allocations_in_cycles".into(), json!(allocations));
-            machine.insert("receiver_drops".into(), json!(drops));
+            machine.insert("receiver_drops".into(), json!(lost.all_frames()));
+            machine.insert("receiver_drops_at".into(), json!(lost.frames));
         }
-        machine.insert("trace_records_lost".into(), json!(overflowed));
+        machine.insert("trace_records_lost".into(), json!(lost.all_records()));
+        lost
     }
 
     fn rings(&self) -> impl Iterator<Item = &Ring> {
@@ -215,6 +240,14 @@ impl Drop for Hosts {
     }
 }
 
+/// How many records the rings of a thread with these ends hold.
+fn ring_records(scenario: &Scenario, ends: &[EndSpec]) -> usize {
+    let records = |end: &EndSpec| RING_LASTS.0 / scenario.streams[end.stream].cycle.0.max(1) * END_RECORDS;
+    let all = ends.iter().map(records).fold(0, i64::saturating_add);
+    let most = rt::ring::MAX_CAPACITY;
+    usize::try_from(all).unwrap_or(most).clamp(RING_RECORDS, most).next_power_of_two()
+}
+
 impl Host {
     fn start(
         scenario: &Scenario,
@@ -227,9 +260,10 @@ impl Host {
         let (mut rings, mut consumers, mut inherited) = (Vec::new(), Vec::new(), Vec::new());
         for worker in &mut workers {
             worker.stamps = vec![-1; worker.outlets(scenario).len()];
+            let records = ring_records(scenario, &worker.ends);
             for number in std::iter::once(&mut worker.trace).chain(&mut worker.stamps) {
-                let ring = Ring::create(&format!("downbeat-{name}"), RING_RECORDS)
-                    .map_err(LabError::io("making a trace ring"))?;
+                let ring =
+                    Ring::create(&format!("downbeat-{name}"), records).map_err(LabError::io("making a trace ring"))?;
                 let fd = ring.inheritable().map_err(LabError::io("handing a trace ring on"))?;
                 *number = fd.as_raw_fd();
                 inherited.push(fd);
@@ -279,6 +313,7 @@ impl Host {
             ended: None,
             reported: false,
             finished: None,
+            told_lost: 0,
             child,
         };
         host.tell(&spec).map_err(LabError::io(what()))?;

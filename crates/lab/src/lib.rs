@@ -38,6 +38,7 @@ mod host;
 mod journal;
 mod laboratory;
 mod load;
+mod lost;
 mod machine;
 mod rights;
 mod role;

@@ -19,6 +19,7 @@ use crate::error::LabError;
 use crate::hook::Breaches;
 use crate::host::Hosts;
 use crate::load::{Load, LoadOptions};
+use crate::lost::Lost;
 use crate::machine;
 use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
@@ -109,11 +110,14 @@ pub fn run(
     notes.append(&mut measured.notes);
 
     if measured.rotation.has_begun() {
+        // What held a host up may be in an earlier part.
+        measured.incidents.extend(measured.lost.incidents(&measured.incidents));
         let run = measured.rotation.finish(measured.collector, measured.machine, measured.incidents)?;
         return Ok(RunOutcome { run, rows: Vec::new(), notes, load: measured.load });
     }
     let mut observations = measured.collector.finish(scenario);
     observations.incidents.append(&mut measured.incidents);
+    observations.incidents.extend(measured.lost.incidents(&observations.incidents));
     observations.incidents.sort_by_key(|incident| incident.at_ns);
     let nothing_ran = observations.rows.is_empty() && observations.hosts.is_empty();
     if nothing_ran && interrupted.load(Ordering::Relaxed) {
@@ -135,6 +139,7 @@ struct Measured {
     incidents: Vec<Incident>,
     notes: Vec<String>,
     load: Option<LoadReport>,
+    lost: Lost,
 }
 
 fn measured(
@@ -225,7 +230,7 @@ fn measured(
     breaches.finish(&mut notes);
     // All has ended: there is nothing left that it could end.
     _ = watch.turn(&Turn { now, elapsed: now - start, live: &collector.live(), traces: &traces, notes: &notes });
-    hosts.finish(&mut machine, &mut notes);
+    let lost = hosts.finish(&mut machine, &mut notes);
     let load = load.map(Load::finish);
     if let Some(load) = &load {
         machine.insert("load".into(), json!(load));
@@ -242,7 +247,7 @@ fn measured(
     if let Some(generators) = generators {
         machine.insert("traffic".into(), json!(generators.finish()));
     }
-    Ok(Measured { collector, rotation, machine, incidents, notes, load })
+    Ok(Measured { collector, rotation, machine, incidents, notes, load, lost })
 }
 
 /// Begins the next part if it is due or asked for, and tells who asked when it is written.
@@ -286,11 +291,13 @@ fn drain(
     breaches: &mut Breaches,
     watch: &mut dyn Watch,
 ) -> Vec<TraceState> {
-    hosts.drain(|event: Event| {
+    let traces = hosts.drain(|event: Event| {
         breaches.see(&event);
         watch.event(&event);
         collector.push(event);
-    })
+    });
+    hosts.newly_lost().into_iter().for_each(|(host, records)| collector.lost_records(host, records));
+    traces
 }
 
 /// Hosts that are to be stopped and let go again.

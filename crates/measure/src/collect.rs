@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use scenario::Scenario;
+use scenario::{HostId, Scenario};
 use units::{Nanos, Tai};
 
 use crate::breaches::{LiveBreach, Noticed, note_live};
@@ -28,6 +28,8 @@ const RECENT: usize = 256;
 #[derive(Debug)]
 pub struct Collector {
     pub(crate) streams: Vec<StreamLog>,
+    /// Hosts of whose records some found no room, and how many.
+    pub(crate) lost_records: Vec<(HostId, u64)>,
     recent: Vec<i64>,
     recent_next: usize,
     last_round_trip: Option<Nanos>,
@@ -212,7 +214,14 @@ impl Collector {
 
     /// A collector of no streams.
     pub(crate) fn empty() -> Self {
-        Self { streams: Vec::new(), recent: Vec::new(), recent_next: 0, last_round_trip: None, breaches: Vec::new() }
+        Self {
+            streams: Vec::new(),
+            lost_records: Vec::new(),
+            recent: Vec::new(),
+            recent_next: 0,
+            last_round_trip: None,
+            breaches: Vec::new(),
+        }
     }
 
     /// Takes one event. Events of streams that the scenario lacks are ignored.
@@ -249,9 +258,19 @@ impl Collector {
         self.streams.iter().map(StreamLog::counts).collect()
     }
 
+    /// Takes note that `records` events of a host never came because its trace had no room: cycles of which nothing is
+    /// known are then a gap in the trace, and what was under way in them is not taken for lost.
+    pub fn lost_records(&mut self, host: HostId, records: u64) {
+        match self.lost_records.iter_mut().find(|(known, _)| *known == host) {
+            Some((_, lost)) => *lost += records,
+            None if records > 0 => self.lost_records.push((host, records)),
+            None => {}
+        }
+    }
+
     /// Joins everything into rows, counters and incidents.
     pub fn finish(self, scenario: &Scenario) -> Observations {
-        crate::join::join(scenario, self.streams)
+        crate::join::join(scenario, self.streams, &self.lost_records)
     }
 }
 
@@ -343,8 +362,8 @@ impl StreamLog {
             EventKind::Arrived { cycle, counter, stamp, decoded, tag, superseded, inconsistent } => {
                 self.arrived(side, cycle, counter, stamp, decoded, tag, superseded, inconsistent)
             }
-            EventKind::Foreign { .. } => {
-                self.ends[end].foreign += 1;
+            EventKind::Refused { at, frames } => {
+                self.ends[end].refused(at.0, &frames);
                 None
             }
             EventKind::Application { cycle, read, repeated, missed, round_trip_cycles, .. } => {

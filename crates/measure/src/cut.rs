@@ -19,6 +19,8 @@ impl Collector {
     #[must_use]
     pub fn cut(&mut self, before: Tai) -> Self {
         let mut part = Self::empty();
+        // Those of a gap that the cut goes through are told with what came before it.
+        part.lost_records = std::mem::take(&mut self.lost_records);
         part.streams = self.streams.iter_mut().map(|stream| stream.cut(before.0)).collect();
         part
     }
@@ -76,7 +78,7 @@ impl EndLog {
         let mut part = self.without_log();
         // Only failed sends are looked at once messages are joined.
         part.sends = split(&mut old, |send| send.failed.is_some());
-        part.foreign = std::mem::take(&mut self.foreign);
+        part.refusals = std::mem::take(&mut self.refusals);
         part.breaches = self.breaches.cut(before, first_kept);
         (part.wrong_tag, part.inconsistent) = (self.wrong_tag.take(), self.inconsistent.take());
         part.application = self.application.take();

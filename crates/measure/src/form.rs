@@ -180,6 +180,9 @@ pub struct Loss {
     pub published: u64,
     /// Messages still under way at the end, not in `published`.
     pub under_way: u64,
+    /// Messages under way where trace records are missing, not in `published`; absent when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
     /// Published, never left the publisher's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dP: Option<u64>,
@@ -226,10 +229,13 @@ pub struct Counters {
     /// Messages that arrived after a newer one, at either end.
     #[serde(default)]
     pub stale: u64,
+    /// Messages that arrived again although they were the newest, at either end.
+    #[serde(default)]
+    pub received_again: u64,
     /// Messages with another VID or PCP than the stream has, or untagged, at either end.
     #[serde(default)]
     pub wrong_tag: u64,
-    /// Frames of others on the sockets of both ends.
+    /// Frames of others that were read by both ends. Those of publishers that nobody reads the kernel drops uncounted.
     #[serde(default)]
     pub foreign: u64,
     /// `missed` at the reader of a stream with an echo.
@@ -424,4 +430,10 @@ pub mod kinds {
     pub const BREACH_SILENT: &str = "breach-silent";
     /// An end of a stream left no trace, or its trace ends early.
     pub const TRACE_MISSING: &str = "trace-missing";
+    /// So many frames came that are not taken that they cost the host.
+    pub const FLOOD: &str = "flood";
+    /// Frames found no room in the receive queue of a host.
+    pub const RECEIVE_OVERFLOW: &str = "receive-overflow";
+    /// Trace records found no room: the figures are incomplete.
+    pub const TRACE_OVERFLOW: &str = "trace-overflow";
 }

@@ -6,24 +6,25 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
-use crate::{breaches, explain, incidents};
+use crate::{breaches, explain, gaps, incidents};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
 
 /// Joins the logs of all streams.
-pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observations {
+pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: &[(HostId, u64)]) -> Observations {
     let mut observations = Observations::default();
     for (number, (stream, log)) in scenario.streams.iter().zip(&mut logs).enumerate() {
         log.messages.sort_by_key(|message| message.counter);
-        mark_fates(stream, log);
-        mark_late_launches(stream, log);
         for end in &mut log.ends {
             end.round_trips.sort_unstable();
             end.skipped.sort_unstable();
             end.breaches.sort();
             end.phases.iter_mut().for_each(|phases| phases.sort_unstable());
         }
+        find_gaps(stream, log, lost_records);
+        mark_fates(stream, log);
+        mark_late_launches(stream, log);
         let last = if stream.echo { &log.ends[0] } else { &log.ends[1] };
         observations.streams.push(StreamObservations {
             loss: loss(stream, log),
@@ -42,7 +43,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>) -> Observation
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }
     observations.hosts = hosts(scenario, &logs);
-    let found = incidents::find(scenario, &mut observations.rows, &logs);
+    let found = incidents::find(scenario, &mut observations.rows, &logs, lost_records);
     (observations.incidents, observations.incidents_left_out) = found;
     observations
 }
@@ -79,6 +80,16 @@ fn trim_from(stream: &Stream, messages: &[Message]) -> i64 {
     last.saturating_sub(2 * longest).saturating_add(1)
 }
 
+/// Finds what is missing from the traces of hosts that lost records.
+fn find_gaps(stream: &Stream, log: &mut StreamLog, lost_records: &[(HostId, u64)]) {
+    let until = log.ends.iter().filter_map(|end| end.last_cycle).max();
+    for (host, end) in [stream.writer, stream.reader].into_iter().zip(&mut log.ends) {
+        if lost_records.iter().any(|&(lost, _)| lost == host) {
+            end.gaps = gaps::of(end, stream.cycle, until);
+        }
+    }
+}
+
 /// Decides for every published message that did not come all the way where it was lost.
 fn mark_fates(stream: &Stream, log: &mut StreamLog) {
     let StreamLog { messages, ends: [writer, reader], part, .. } = log;
@@ -102,6 +113,9 @@ fn fate(stream: &Stream, message: &Message, writer: &EndLog, reader: &EndLog, tr
     }
     if message.cycle >= trim {
         return flags::UNDER_WAY;
+    }
+    if [writer, reader].into_iter().any(|end| gaps::reach(&end.gaps, message.cycle)) {
+        return flags::UNKNOWN;
     }
     if !at_reader {
         if never_left(writer, 1, 0) {
@@ -140,10 +154,10 @@ pub(crate) fn late_after(stream: &Stream) -> i64 {
 fn loss(stream: &Stream, log: &StreamLog) -> Loss {
     let [writer, reader] = &log.ends;
     let count = |bits: u32| log.messages.iter().filter(|m| m.published() && m.flags & bits != 0).count() as u64;
-    let under_way = count(flags::UNDER_WAY);
-    let published = log.messages.iter().filter(|m| m.published()).count() as u64 - under_way;
+    let (under_way, unknown) = (count(flags::UNDER_WAY), count(flags::UNKNOWN));
+    let published = log.messages.iter().filter(|m| m.published()).count() as u64 - under_way - unknown;
     if !writer.seen || published == 0 {
-        return Loss { published, under_way, ..Loss::default() };
+        return Loss { published, under_way, unknown, ..Loss::default() };
     }
     let placed = |bits: u32, seen: bool| seen.then(|| count(bits));
     let out = placed(flags::LOST_OUT, reader.seen);
@@ -158,6 +172,7 @@ fn loss(stream: &Stream, log: &StreamLog) -> Loss {
     Loss {
         published,
         under_way,
+        unknown,
         dP,
         dL,
         dbL,
@@ -180,24 +195,14 @@ fn counters(stream: &Stream, log: &StreamLog) -> Counters {
         missed: last.application.map(|(missed, _)| missed),
         repeated: last.application.map(|(_, repeated)| repeated),
         inconsistent: both(|end| end.inconsistent.map_or(0, |first| first.count)),
-        stale: stale(&log.messages, 3) + stale(&log.messages, 7),
+        stale: both(|end| end.refusals.all.stale),
+        received_again: both(|end| end.refusals.all.repeated),
         wrong_tag: both(|end| end.wrong_tag.map_or(0, |first| first.count)),
-        foreign: both(|end| end.foreign),
+        foreign: both(|end| end.refusals.all.foreign),
         missed_at_reader: at_reader.map(|(missed, _)| missed),
         repeated_at_reader: at_reader.map(|(_, repeated)| repeated),
         substituted: both(|end| end.breaches.substituted),
     }
-}
-
-/// Messages that were decoded after one with a higher counter, at the point `t[decoded]`.
-fn stale(messages: &[Message], decoded: usize) -> u64 {
-    let mut earliest_newer = i64::MAX;
-    let mut count = 0;
-    for at in messages.iter().rev().map(|message| message.t[decoded]).filter(|&at| at != NONE) {
-        count += u64::from(at > earliest_newer);
-        earliest_newer = earliest_newer.min(at);
-    }
-    count
 }
 
 /// Lateness, duration, number of outliers, and from where on they are.

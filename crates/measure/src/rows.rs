@@ -64,10 +64,13 @@ pub mod flags {
     pub const LATE_LAUNCH: u32 = 1 << 15;
     /// Lost, but the reader's trace is missing, so nobody knows where.
     pub const LOST_UNPLACED: u32 = 1 << 16;
+    /// It was under way where records of the trace are missing: whether it was lost nobody knows, and it counts as
+    /// neither.
+    pub const UNKNOWN: u32 = 1 << 17;
     /// Any of the losses.
     pub const LOST: u32 = LOST_PUBLISHER | LOST_OUT | LOST_LOOPBACK | LOST_BACK | LOST_UNPLACED;
     /// Each flag with its name.
-    pub const NAMES: [(u32, &str); 17] = [
+    pub const NAMES: [(u32, &str); 18] = [
         (SUPERSEDED_READER, "superseded at the reader"),
         (SUPERSEDED_WRITER, "superseded at the writer"),
         (INCONSISTENT, "inconsistent"),
@@ -85,6 +88,7 @@ pub mod flags {
         (NOT_SEEN_PUBLISHED, "not seen published"),
         (LATE_LAUNCH, "late launch"),
         (LOST_UNPLACED, "lost, unknown where"),
+        (UNKNOWN, "in a gap of the trace"),
     ];
 }
 

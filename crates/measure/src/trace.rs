@@ -9,7 +9,7 @@
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
-//! | 32–63 | a 32-bit value of the kind: handle, tag, phase, condition or number of cycles |
+//! | 32–63 | a 32-bit value of the kind: handle, tag, phase, condition or number of cycles or frames |
 //!
 //! Words 1 to 7 hold the other values of the kind in the order of its fields; unused ones are zero.
 
@@ -70,6 +70,28 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// How many frames were read and not taken, by the reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Not of the layout of a stream that is read here.
+    pub foreign: u32,
+    /// Older than a message that was there before.
+    pub stale: u32,
+    /// The newest message once more.
+    pub repeated: u32,
+    /// With another VID or PCP than the stream has.
+    pub wrong_tag: u32,
+    /// With variables that differ.
+    pub inconsistent: u32,
+}
+
+impl Refused {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        [self.foreign, self.stale, self.repeated, self.wrong_tag, self.inconsistent].into_iter().map(u64::from).sum()
+    }
+}
+
 /// What happened. Cycles are numbered `k` of `base_time + k·cycle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
@@ -123,10 +145,14 @@ pub enum EventKind {
         /// Whether its variables differ, though all hold one counter.
         inconsistent: bool,
     },
-    /// A frame on this socket that is not of this stream.
-    Foreign {
-        /// When it was read.
+    /// Frames that were read in one go and not taken. Those that tell of a message of the stream have an event
+    /// [`EventKind::Arrived`] of their own as long as they are few; `stale` and `repeated` count all of them,
+    /// `wrong_tag` and `inconsistent` those without such an event.
+    Refused {
+        /// When the last of them was read.
         at: Tai,
+        /// How many of each kind.
+        frames: Refused,
     },
     /// The application phase ran.
     Application {
@@ -205,7 +231,7 @@ const PUBLISHED: u64 = 1;
 const LEFT: u64 = 2;
 const NOT_SENT: u64 = 3;
 const ARRIVED: u64 = 4;
-const FOREIGN: u64 = 5;
+const REFUSED: u64 = 5;
 const APPLICATION: u64 = 6;
 const PHASE: u64 = 7;
 const SKIPPED: u64 = 8;
@@ -269,9 +295,11 @@ impl Event {
                     | flag(THIRD, superseded.is_some())
                     | flag(TRUTH, inconsistent)
             }
-            EventKind::Foreign { at } => {
+            EventKind::Refused { at, frames } => {
                 record[1] = tai(at);
-                FOREIGN
+                record[2] = u64::from(frames.foreign) | high(frames.stale);
+                record[3] = u64::from(frames.repeated) | high(frames.wrong_tag);
+                REFUSED | high(frames.inconsistent)
             }
             EventKind::Application { cycle, wrote, read, repeated, missed, round_trip_cycles } => {
                 record[1] = cycle as u64;
@@ -354,7 +382,16 @@ impl Event {
                 superseded: present(THIRD, 5),
                 inconsistent: truth,
             },
-            FOREIGN => EventKind::Foreign { at: instant(1) },
+            REFUSED => EventKind::Refused {
+                at: instant(1),
+                frames: Refused {
+                    foreign: record[2] as u32,
+                    stale: (record[2] >> 32) as u32,
+                    repeated: record[3] as u32,
+                    wrong_tag: (record[3] >> 32) as u32,
+                    inconsistent: value,
+                },
+            },
             APPLICATION => EventKind::Application {
                 cycle,
                 wrote: present(FIRST, 2),
@@ -436,7 +473,10 @@ mod tests {
             (any::<u32>(), instant()).prop_map(|(handle, at)| EventKind::Left { handle, at }),
             (any::<u32>(), any::<i32>()).prop_map(|(handle, errno)| EventKind::NotSent { handle, errno }),
             arrived,
-            instant().prop_map(|at| EventKind::Foreign { at }),
+            (instant(), any::<[u32; 5]>()).prop_map(|(at, [foreign, stale, repeated, wrong_tag, inconsistent])| {
+                let frames = Refused { foreign, stale, repeated, wrong_tag, inconsistent };
+                EventKind::Refused { at, frames }
+            }),
             application,
             phase,
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),

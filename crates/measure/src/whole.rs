@@ -133,6 +133,7 @@ fn add(whole: &mut Option<u64>, part: Option<u64>) {
 fn add_loss(whole: &mut Loss, part: &Loss) {
     whole.published += part.published;
     whole.under_way += part.under_way;
+    whole.unknown += part.unknown;
     let Loss { dP, dL, dbL, dbP, dLinkL, dLinkP, dSum, .. } = part;
     let mine = [
         &mut whole.dP,
@@ -156,6 +157,7 @@ fn add_counters(whole: &mut Counters, part: &Counters) {
     add(&mut whole.repeated_at_reader, part.repeated_at_reader);
     whole.inconsistent += part.inconsistent;
     whole.stale += part.stale;
+    whole.received_again += part.received_again;
     whole.wrong_tag += part.wrong_tag;
     whole.foreign += part.foreign;
     whole.substituted += part.substituted;

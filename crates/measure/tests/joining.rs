@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CYCLE, Exchange, Fate, observe, scenario};
-use downbeat_measure::{Collector, Event, EventKind, Side, flags, summarise};
+use downbeat_measure::{Collector, Event, EventKind, Refused, Side, flags, summarise};
 use proptest::prelude::*;
 use scenario::{Limit, LimitValue, Quantity};
 use units::{Nanos, Tai};
@@ -135,13 +135,16 @@ fn repeats_stale_tags_and_strangers_are_counted() {
     };
     exchange.push(Side::Reader, arrive(60, 15_200_000, Some((3000, 0))));
     exchange.push(Side::Reader, arrive(59, 15_300_000, None));
-    exchange.push(Side::Reader, EventKind::Foreign { at: Tai(1) });
+    let refused = Refused { foreign: 1, stale: 1, repeated: 3, wrong_tag: 2, inconsistent: 4 };
+    exchange.push(Side::Reader, EventKind::Refused { at: Tai(15_300_000), frames: refused });
     let observations = exchange.observe(&scenario);
     let row = observations.rows.iter().find(|row| row.counter == 60).unwrap();
     assert_eq!(&row.t[..4], [Some(15_000_000), Some(15_100_000), None, Some(15_200_000)]);
     assert!(row.has(flags::REPEATED_WRITER) && row.has(flags::WRONG_TAG) && row.has(flags::INCONSISTENT));
     let counters = &observations.streams[0].counters;
-    assert_eq!((counters.stale, counters.wrong_tag, counters.foreign, counters.inconsistent), (1, 2, 1, 1));
+    assert_eq!((counters.stale, counters.received_again, counters.foreign), (1, 3, 1));
+    // Those with an event of their own and those without.
+    assert_eq!((counters.wrong_tag, counters.inconsistent), (2 + 2, 1 + 4));
     let kinds: Vec<_> = observations.incidents.iter().map(|incident| incident.kind.as_str()).collect();
     assert!(kinds.contains(&"wrong-tag") && kinds.contains(&"inconsistent-set"), "{kinds:?}");
 }

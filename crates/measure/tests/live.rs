@@ -4,7 +4,9 @@ mod common;
 
 use common::{CYCLE, Exchange, Fate, scenario};
 use downbeat_measure::live::{Aggregate, Counts, EndCounts, Quantity, Ran, What};
-use downbeat_measure::{Collector, Dist, Event, EventKind, FrameRow, Kind, Machine, Phase, Side, flags, summarise};
+use downbeat_measure::{
+    Collector, Dist, Event, EventKind, FrameRow, Kind, Machine, Phase, Refused, Side, flags, summarise,
+};
 use proptest::prelude::*;
 use scenario::Scenario;
 use units::{Nanos, Tai};
@@ -31,7 +33,8 @@ fn six() -> Exchange {
     }
     exchange.push(Side::Reader, EventKind::Skipped { cycle: 7, cycles: 3 });
     exchange.push(Side::Writer, EventKind::NotSent { handle: 6, errno: downbeat_measure::LAUNCH_SKIPPED });
-    exchange.push(Side::Reader, EventKind::Foreign { at: Tai(0) });
+    exchange
+        .push(Side::Reader, EventKind::Refused { at: Tai(0), frames: Refused { foreign: 1, ..Refused::default() } });
     exchange
 }
 
@@ -184,7 +187,13 @@ fn events(steps: &[Step]) -> Vec<Event> {
                 .push(side, EventKind::Application { cycle, wrote: None, read, repeated, missed, round_trip_cycles });
         }
         if step.foreign {
-            exchange.push(Side::Reader, EventKind::Foreign { at: Tai(counter as i64 * CYCLE) });
+            exchange.push(
+                Side::Reader,
+                EventKind::Refused {
+                    at: Tai(counter as i64 * CYCLE),
+                    frames: Refused { foreign: 1, ..Refused::default() },
+                },
+            );
         }
         if step.skipped > 0 {
             exchange.push(Side::Writer, EventKind::Skipped { cycle: counter as i64, cycles: step.skipped });
@@ -196,7 +205,7 @@ fn events(steps: &[Step]) -> Vec<Event> {
 /// When an end reported it; `None` when the event does not tell.
 fn told_at(event: &Event) -> Option<i64> {
     match event.kind {
-        EventKind::Published { at, .. } | EventKind::Left { at, .. } | EventKind::Foreign { at } => Some(at.0),
+        EventKind::Published { at, .. } | EventKind::Left { at, .. } | EventKind::Refused { at, .. } => Some(at.0),
         EventKind::Arrived { decoded, .. } => Some(decoded.0),
         EventKind::Phase { due, late, took, .. } => Some(due.0 + late.0 + took.0),
         _ => None,

@@ -58,7 +58,14 @@ pub enum Reception {
         /// What its variables hold.
         value: u64,
     },
-    /// A good message. Whether it is news decides [`Endpoint::application`]; older ones are [`Counts::stale`].
+    /// Older than a message that was there before, or the same again: it is not read.
+    Old {
+        /// What its variables hold.
+        counter: u64,
+        /// Not older: it holds the newest counter once more.
+        repeated: bool,
+    },
+    /// A good message, and news.
     Message {
         /// What its variables hold.
         counter: u64,
@@ -71,10 +78,26 @@ pub enum Reception {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     /// Old by its sequence numbers.
-    OldNumber,
-    /// No news by its counter.
+    Old,
+    /// Old by its counter.
     OldCounter,
-    News,
+    /// The newest counter once more.
+    Repeated,
+    News {
+        superseded: Option<u64>,
+    },
+}
+
+impl Taken {
+    /// What a message with this counter was.
+    #[inline(always)]
+    fn of(self, counter: u64) -> Reception {
+        match self {
+            Self::Old | Self::OldCounter => Reception::Old { counter, repeated: false },
+            Self::Repeated => Reception::Old { counter, repeated: true },
+            Self::News { superseded } => Reception::Message { counter, superseded },
+        }
+    }
 }
 
 /// A frame to send.
@@ -205,7 +228,7 @@ impl Endpoint {
         if self.watch.is_some() {
             return self.receive_watched(uadp, counter);
         }
-        Reception::Message { counter, superseded: self.take::<false>(counter).1 }
+        self.take::<false>(counter).of(counter)
     }
 
     /// The counter of a message that this endpoint could read, without taking it: for frames that must not be taken,
@@ -217,12 +240,12 @@ impl Endpoint {
         }
     }
 
-    /// Makes the staged message the pending one if it is news; tells the counter that it replaced.
+    /// Makes the staged message the pending one if it is news.
     /// `WATCHED` tells whether there is a watch, so that the others do not look for it.
     #[inline(always)]
-    fn take<const WATCHED: bool>(&mut self, counter: u64) -> (Taken, Option<u64>) {
+    fn take<const WATCHED: bool>(&mut self, counter: u64) -> Taken {
         let Self { subscriber: Some(subscriber), application, watch, .. } = self else {
-            return (Taken::OldNumber, None);
+            return Taken::Old;
         };
         let mut watch = watch.as_mut().filter(|_| WATCHED);
         let pending = subscriber.is_fresh().then(|| application.counter(subscriber.image()));
@@ -236,18 +259,18 @@ impl Endpoint {
             self.resynchronised += 1;
         }
         if subscriber.admit() != Admission::News {
-            return (Taken::OldNumber, None);
+            return Taken::Old;
         }
         let withheld = watch.as_ref().and_then(|watch| watch.withheld());
         match pending.or(withheld).or(application.read()) {
             Some(known) if counter < known => {
                 self.stale += 1;
-                (Taken::OldCounter, None)
+                Taken::OldCounter
             }
-            Some(known) if counter == known => (Taken::OldCounter, None),
+            Some(known) if counter == known => Taken::Repeated,
             _ => {
                 subscriber.commit(watch.as_ref().map_or(NO_TIME, |watch| watch.now));
-                (Taken::News, pending)
+                Taken::News { superseded: pending }
             }
         }
     }

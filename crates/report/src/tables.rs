@@ -261,7 +261,7 @@ fn breaches(stream: &StreamResult) -> Option<u64> {
 /// What was lost, missed and late; rows are kinds, columns runs.
 pub(crate) fn losses(group: &Group<'_>, stream: &Stream, level: u8) -> Markup {
     type Number = fn(&StreamResult) -> Option<u64>;
-    const KINDS: [(&str, &str, Number, bool); 15] = [
+    const KINDS: [(&str, &str, Number, bool); 16] = [
         ("dP", "published, never left the publisher's host", |s| s.loss.dP, true),
         ("dLinkL", "lost on the link to the loopback", |s| s.loss.dLinkL, true),
         ("dbL", "lost between bridge and loopback", |s| s.loss.dbL, true),
@@ -273,6 +273,7 @@ pub(crate) fn losses(group: &Group<'_>, stream: &Stream, level: u8) -> Markup {
         ("repeated", "application phases that found nothing new", |s| s.counters.repeated, false),
         ("inconsistent", "messages whose variables differed", |s| Some(s.counters.inconsistent), false),
         ("stale", "messages that arrived after a newer one", |s| Some(s.counters.stale), false),
+        ("received again", "the newest message once more", |s| Some(s.counters.received_again), false),
         ("wrong tag", "messages with another VID or PCP", |s| Some(s.counters.wrong_tag), false),
         ("foreign", "frames of others on the sockets", |s| Some(s.counters.foreign), false),
         ("breaches", "began at an end that watched for them", breaches, false),

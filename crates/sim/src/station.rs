@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use measure::{Event, EventKind, Phase, Side};
+use measure::{Event, EventKind, Phase, Refused, Side};
 use pubsub::{Endpoint, Reception};
 use rand_chacha::ChaCha8Rng;
 use scenario::{Backlog, HostId, Scenario};
@@ -256,8 +256,14 @@ impl StreamEnd {
                 }
                 return;
             }
+            Reception::Old { counter, repeated } => {
+                let counted = Refused { stale: (!repeated).into(), repeated: repeated.into(), ..Refused::default() };
+                sink(self.event(EventKind::Refused { at: self.tai(now), frames: counted }));
+                (counter, None, false)
+            }
             Reception::Foreign(_) => {
-                sink(self.event(EventKind::Foreign { at: self.tai(stamp) }));
+                let counted = Refused { foreign: 1, ..Refused::default() };
+                sink(self.event(EventKind::Refused { at: self.tai(stamp), frames: counted }));
                 frames.remove(id);
                 return;
             }

@@ -3,7 +3,7 @@
 //! A thread may drive many ends. Those with one rhythm form a beat, so that a phase is waited for once, however many
 //! writer groups it serves.
 
-use measure::{Event, EventKind, Phase, Side};
+use measure::{Event, EventKind, Phase, Refused, Side};
 use pubsub::{BreachChanges, Endpoint};
 use rt::ring::Producer;
 use scenario::Backlog;
@@ -55,12 +55,27 @@ pub struct End {
     pub tag: Option<(u16, u8)>,
     /// Publications so far: the handle of the next.
     pub(crate) handle: u32,
+    /// Frames of the present drain that were not taken.
+    pub(crate) refused: Refused,
+    /// How many of them have an event of their own: inconsistent ones, old ones, those with another tag.
+    pub(crate) singly: [u32; 3],
 }
 
 impl End {
     /// An end before its first cycle.
     pub fn new(stream: u16, side: Side, tag: Option<(u16, u8)>, endpoint: Endpoint) -> Self {
-        Self { stream, side, endpoint, outlet: None, launch: None, start: Nanos::ZERO, tag, handle: 0 }
+        Self {
+            stream,
+            side,
+            endpoint,
+            outlet: None,
+            launch: None,
+            start: Nanos::ZERO,
+            tag,
+            handle: 0,
+            refused: Refused::default(),
+            singly: [0; 3],
+        }
     }
 
     /// Most of its frames that wait for their launch at a time: from the publish phase to the launch, and one more.
@@ -151,13 +166,21 @@ impl Beat {
         };
     }
 
-    /// Reads what has arrived, as far as the backlog rule allows.
+    /// Reads what has arrived, as far as the backlog rule allows and until `until`, but at least one frame an inlet;
+    /// tells whether more may be there.
     #[inline]
-    pub(crate) fn drain(&mut self, now: Tai, decoded: impl Fn() -> Tai, trace: &mut Producer) {
+    pub(crate) fn drain(&mut self, now: Tai, until: Tai, clock: impl Fn() -> Tai, trace: &mut Producer) -> bool {
         let cycle = self.cycle_of(now);
         let one = self.backlog == Backlog::Keep;
+        let mut remains = false;
         for inlet in &mut self.inlets {
-            inlet.drain(cycle, one, &mut self.ends, &decoded, trace);
+            remains |= inlet.drain(cycle, one, until, &mut self.ends, &clock, trace);
         }
+        remains
+    }
+
+    /// For how long reading may hold up the phase after it: less than what counts as late.
+    pub(crate) fn grace(&self) -> Nanos {
+        self.times.cycle / 20
     }
 }

@@ -8,6 +8,10 @@
 //! **Waiting.** By [`Wait`] the thread sleeps, is awake all the time, or, as a rule, sleeps and is awake shortly before
 //! what the wire sees: a launch, and a publish phase whose frames go at once.
 //!
+//! **Flood.** Reading ends when the application phase is due, or a launch: more frames than can be read until then stay
+//! in the queue of their socket and are read in the next window, and what finds no room there the kernel drops and
+//! counts. So strangers' frames cost readings, never the instants of the phases.
+//!
 //! **Overrun.** A beat that comes a whole cycle or more late skips to the next whole cycle: the cycles between are
 //! counted, and its frames whose launch they held are not sent late but dropped and counted.
 //!
@@ -30,6 +34,7 @@ use crate::beat::Beat;
 use crate::launch::LaunchQueue;
 use crate::outlet::Outlet;
 use crate::sends::Publication;
+use crate::spec::Dropped;
 
 /// Longest wait in one socket while another window is open too.
 const GLANCE: Nanos = Nanos(20_000);
@@ -130,9 +135,10 @@ impl<'a, C: Clock> Executive<'a, C> {
         }
     }
 
-    /// Frames that the kernel dropped before the sockets of this thread.
-    pub fn receiver_drops(&self) -> u64 {
-        self.beats.iter().flat_map(|beat| &beat.inlets).map(crate::Inlet::drops).sum()
+    /// Frames for which the receive queues of this thread had no room, by interface; those without any are left out.
+    pub fn dropped(&self) -> Vec<Dropped> {
+        let inlets = self.beats.iter().flat_map(|beat| &beat.inlets);
+        inlets.map(crate::Inlet::drops).filter(|dropped| dropped.frames > 0).collect()
     }
 
     /// Looks whether the time was set, and moves everything to come if so.
@@ -167,7 +173,7 @@ impl<'a, C: Clock> Executive<'a, C> {
         }
         let (cycle, phase) = (beat.cycle, beat.phase);
         match phase {
-            Phase::Subscribe => self.subscribe(index, due),
+            Phase::Subscribe => self.subscribe(index, due, began),
             Phase::Application => self.application(index, cycle, began),
             Phase::Publish | Phase::Launch => self.publish(index, cycle, began),
         }
@@ -188,8 +194,7 @@ impl<'a, C: Clock> Executive<'a, C> {
         };
         while let Some(closing) = self.beats.iter().filter_map(|beat| beat.window_end).min() {
             let end = closing.min(due);
-            self.read_until(end, due - margin);
-            self.beats.iter_mut().for_each(|beat| beat.window_end = beat.window_end.filter(|closing| *closing > end));
+            self.read_until(end, due - margin, due);
             if end == due {
                 break;
             }
@@ -201,26 +206,35 @@ impl<'a, C: Clock> Executive<'a, C> {
         }
     }
 
-    /// Reads what arrives until `end`, and once more after it: what came in the last moments belongs to the window.
-    /// From `awake` on the thread does not sleep in the socket, so that a launch is not missed.
-    fn read_until(&mut self, end: Tai, awake: Tai) {
+    /// Reads what arrives until `end`, before something that is `due` then or later. From `awake` on the thread does not
+    /// sleep in the socket, so that a launch is not missed.
+    fn read_until(&mut self, end: Tai, awake: Tai, due: Tai) {
         loop {
             let now = self.clock.now();
-            self.drain_open(now.min(end));
             if now >= end {
-                return;
+                return self.close(end, now, due);
             }
-            let sleep = end.min(awake) - now;
+            self.drain_open(now, end);
+            let sleep = end.min(awake) - self.clock.now();
             if sleep > Nanos::ZERO {
                 self.sleep_in_socket(sleep);
             }
         }
     }
 
-    fn drain_open(&mut self, now: Tai) {
+    fn drain_open(&mut self, now: Tai, until: Tai) {
         let Self { beats, clock, trace, .. } = self;
         for beat in beats.iter_mut().filter(|beat| beat.window_end.is_some()) {
-            beat.drain(now, || clock.now(), trace);
+            beat.drain(now, until, || clock.now(), trace);
+        }
+    }
+
+    /// Reads once more where the window closes at `end`: what came in its last moments belongs to it.
+    fn close(&mut self, end: Tai, now: Tai, due: Tai) {
+        let Self { beats, clock, trace, .. } = self;
+        for beat in beats.iter_mut().filter(|beat| beat.window_end.is_some_and(|closing| closing <= end)) {
+            beat.drain(end, due.max(now + beat.grace()), || clock.now(), trace);
+            beat.window_end = None;
         }
     }
 
@@ -246,11 +260,19 @@ impl<'a, C: Clock> Executive<'a, C> {
         self.clock.sleep_until(self.clock.now() + span);
     }
 
-    fn subscribe(&mut self, index: usize, due: Tai) {
-        let Self { beats, clock, trace, .. } = self;
+    fn subscribe(&mut self, index: usize, due: Tai, began: Tai) {
+        let Self { beats, clock, trace, agenda, launches, .. } = self;
+        let next = agenda.peek().map(|Reverse((next, _))| *next).into_iter().chain(launches.first_due()).min();
         let beat = &mut beats[index];
         beat.window_end = (beat.times.window > Nanos::ZERO).then_some(due + beat.times.window);
-        beat.drain(due, || clock.now(), trace);
+        // Late, it reads for a little while all the same, so that it catches up.
+        let soonest = began + beat.grace();
+        let end = (beat.start_of(beat.cycle) + beat.times.application).max(soonest);
+        let until = next.map_or(end, |next| next.clamp(soonest, end));
+        if beat.drain(due, until, || clock.now(), trace) && until < end {
+            // Another beat or a launch is due. It goes first, then the reading goes on.
+            beat.window_end = beat.window_end.max(Some(end));
+        }
     }
 
     fn application(&mut self, index: usize, cycle: i64, began: Tai) {

@@ -2,15 +2,17 @@
 
 use link::xdp::XdpReceiver;
 use link::{Received, Receiver};
-use measure::EventKind;
-use pubsub::{Dispatcher, Mismatch, Reception};
+use measure::{EventKind, Refused};
+use pubsub::{Dispatcher, Reception};
 use rt::ring::Producer;
 use units::{Nanos, Tai};
 
 use crate::beat::End;
+use crate::spec::Dropped;
 
-/// What a frame of another layout is, when nobody asks where it differs.
-const FOREIGN: Reception = Reception::Foreign(Mismatch { offset: 0, expected: None, found: None });
+/// In one go so many messages of a kind that are not taken have an event of their own; the others are counted. A flood must not
+/// fill the trace.
+const SINGLY: u32 = 4;
 
 /// What brings frames.
 #[derive(Debug)]
@@ -19,6 +21,16 @@ pub enum Source {
     Socket(Receiver),
     /// One end of an AF_XDP port.
     Xdp(Box<XdpReceiver>),
+    /// The same frame, so many times.
+    #[cfg(test)]
+    Scripted {
+        /// Its bytes after the EtherType.
+        uadp: Vec<u8>,
+        /// Its tag.
+        tag: link::Tag,
+        /// How often it still comes.
+        left: usize,
+    },
 }
 
 impl Source {
@@ -27,6 +39,12 @@ impl Source {
         match self {
             Self::Socket(receiver) => receiver.receive(),
             Self::Xdp(receiver) => receiver.receive(),
+            #[cfg(test)]
+            Self::Scripted { uadp, tag, left } => {
+                let some = *left > 0;
+                *left -= usize::from(some);
+                Ok(some.then_some(Received { frame: &[], uadp, tag: Some(*tag), stamp: None }))
+            }
         }
     }
 }
@@ -34,6 +52,8 @@ impl Source {
 /// A source of frames and the ends that read from it.
 #[derive(Debug)]
 pub struct Inlet {
+    /// What the interface is called.
+    interface: Box<str>,
     source: Source,
     /// From a message to the places of its readers in `ends`.
     readers: Dispatcher,
@@ -45,17 +65,19 @@ pub struct Inlet {
 
 impl Inlet {
     /// An inlet for the ends of these indices in their beat; what `readers` finds are places in `ends`.
-    pub fn new(source: Source, readers: Dispatcher, ends: Vec<usize>) -> Self {
-        Self { source, readers, ends, read_in: None }
+    pub fn new(interface: &str, source: Source, readers: Dispatcher, ends: Vec<usize>) -> Self {
+        Self { interface: interface.into(), source, readers, ends, read_in: None }
     }
 
-    /// Frames that the kernel dropped before the socket.
-    pub(crate) fn drops(&self) -> u64 {
-        match &self.source {
+    /// Frames for which there was no room when they arrived.
+    pub(crate) fn drops(&self) -> Dropped {
+        let frames = match &self.source {
             Source::Socket(receiver) => receiver.drops(),
             Source::Xdp(receiver) => receiver.drops(),
-        }
-        .unwrap_or(0)
+            #[cfg(test)]
+            Source::Scripted { .. } => Ok(0),
+        };
+        Dropped { interface: self.interface.as_ref().into(), frames: frames.unwrap_or(0) }
     }
 
     /// Waits until a frame is there, at most for `sleep`. The kernel tells an error once, and this may be the one who
@@ -73,6 +95,8 @@ impl Inlet {
         let waited = match &self.source {
             Source::Socket(receiver) => receiver.wait(sleep),
             Source::Xdp(receiver) => receiver.wait(sleep),
+            #[cfg(test)]
+            Source::Scripted { left, .. } => Ok(*left > 0),
         };
         if let Err(error) = &waited {
             failed(&self.ends, ends, error, now(), trace);
@@ -80,54 +104,93 @@ impl Inlet {
         waited.map(drop)
     }
 
-    /// Reads all that is there, or one message a cycle. A failure of the socket is recorded.
+    /// Reads all that is there, or one message a cycle, and stops after the first frame that is read at or after
+    /// `until`: what then remains is left for the next time. Tells whether something may. A failure of the socket is
+    /// recorded.
     #[inline]
     pub(crate) fn drain(
         &mut self,
         cycle: i64,
         one: bool,
+        until: Tai,
         ends: &mut [End],
-        decoded: impl Fn() -> Tai,
+        clock: impl Fn() -> Tai,
         trace: &mut Producer,
-    ) {
-        while !(one && self.read_in == Some(cycle)) {
+    ) -> bool {
+        let (mut refused, mut remains) = (None, false);
+        while !(remains || one && self.read_in == Some(cycle)) {
             let received = match self.source.receive() {
                 Ok(Some(received)) => received,
-                Ok(None) => return,
-                // The interface may come back: the ends go on.
-                Err(error) => return failed(&self.ends, ends, &error, decoded(), trace),
+                Ok(None) => break,
+                Err(error) => {
+                    // The interface may come back: the ends go on.
+                    failed(&self.ends, ends, &error, clock(), trace);
+                    break;
+                }
             };
             let readers = self.readers.find(received.uadp);
-            if readers.is_empty()
-                && let Some(end) = self.ends.first().and_then(|first| ends.get(*first))
-            {
-                end.record(trace, EventKind::Foreign { at: decoded() });
+            if readers.is_empty() {
+                let at = clock();
+                if let Some(end) = self.ends.first().and_then(|first| ends.get_mut(*first)) {
+                    end.refused.foreign += 1;
+                    refused = Some(at);
+                }
+                remains = at >= until;
             }
             for reader in readers {
-                let end = self.ends.get(*reader as usize).and_then(|index| ends.get_mut(*index));
-                if let Some(end) = end
-                    && take(end, &received, cycle, &decoded, trace)
-                {
-                    self.read_in = Some(cycle);
+                let Some(end) = self.ends.get(*reader as usize).and_then(|index| ends.get_mut(*index)) else {
+                    continue;
+                };
+                let (taken, at) = take(end, &received, cycle, &clock, trace);
+                match taken {
+                    Taken::Message => self.read_in = Some(cycle),
+                    Taken::Old => (self.read_in, refused) = (Some(cycle), Some(at)),
+                    Taken::Not => refused = Some(at),
                 }
+                remains = at >= until;
+            }
+        }
+        if let Some(at) = refused {
+            self.count(at, ends, trace);
+        }
+        remains
+    }
+
+    /// Records how many frames were refused since the last time.
+    #[cold]
+    fn count(&self, at: Tai, ends: &mut [End], trace: &mut Producer) {
+        for index in &self.ends {
+            let Some(end) = ends.get_mut(*index) else { continue };
+            let frames = std::mem::take(&mut end.refused);
+            end.singly = [0; 3];
+            if frames != Refused::default() {
+                end.record(trace, EventKind::Refused { at, frames });
             }
         }
     }
 }
 
-/// Gives a frame to one of its readers; tells whether it was a message for it.
+/// What became of a frame.
+enum Taken {
+    /// It was a message, and taken.
+    Message,
+    /// It was a message, and nothing new.
+    Old,
+    /// It was none for this end.
+    Not,
+}
+
+/// Gives a frame to one of its readers; tells when that was done.
 #[inline]
-fn take(end: &mut End, received: &Received<'_>, cycle: i64, decoded: impl Fn() -> Tai, trace: &mut Producer) -> bool {
+fn take(
+    end: &mut End,
+    received: &Received<'_>,
+    cycle: i64,
+    clock: impl Fn() -> Tai,
+    trace: &mut Producer,
+) -> (Taken, Tai) {
     let tag = received.tag.map(|tag| (tag.vid, tag.pcp));
-    // With another tag it is not of this stream, whatever it holds: counted, not taken.
-    let reception = if tag == end.tag {
-        end.endpoint.receive(received.uadp)
-    } else {
-        end.endpoint.peek(received.uadp).map_or(FOREIGN, |counter| Reception::Message { counter, superseded: None })
-    };
-    let decoded = decoded();
-    end.endpoint.decoded(decoded);
-    let arrived = |counter, superseded, inconsistent| EventKind::Arrived {
+    let arrived = |counter, superseded, inconsistent, decoded| EventKind::Arrived {
         cycle,
         counter,
         stamp: received.stamp,
@@ -136,14 +199,61 @@ fn take(end: &mut End, received: &Received<'_>, cycle: i64, decoded: impl Fn() -
         superseded,
         inconsistent,
     };
-    let kind = match reception {
-        Reception::Message { counter, superseded } => arrived(counter, superseded, false),
-        Reception::Inconsistent { counter } => arrived(counter, None, true),
-        Reception::Substitute { value } => EventKind::Substitute { at: decoded, value, handle: None },
-        Reception::Foreign(_) => EventKind::Foreign { at: decoded },
+    // With another tag it is not of this stream, whatever it holds: counted, not taken.
+    let mine = tag == end.tag;
+    let reception = mine.then(|| end.endpoint.receive(received.uadp));
+    let at = clock();
+    if mine {
+        end.endpoint.decoded(at);
+    }
+    if let Some(Reception::Message { counter, superseded }) = reception {
+        end.record(trace, arrived(counter, superseded, false, at));
+        return (Taken::Message, at);
+    }
+    if let Some(Reception::Substitute { value }) = reception {
+        end.record(trace, EventKind::Substitute { at, value, handle: None });
+        return (Taken::Message, at);
+    }
+    let event = |counter, inconsistent| arrived(counter, None, inconsistent, at);
+    (refuse(end, reception, received.uadp, event, trace), at)
+}
+
+/// Counts a frame that is not taken; the first few have an event of their own.
+fn refuse(
+    end: &mut End,
+    reception: Option<Reception>,
+    uadp: &[u8],
+    arrived: impl Fn(u64, bool) -> EventKind,
+    trace: &mut Producer,
+) -> Taken {
+    let (counter, taken) = match reception {
+        Some(Reception::Old { counter, .. }) => (Some(counter), Taken::Old),
+        Some(Reception::Inconsistent { counter } | Reception::Message { counter, .. }) => (Some(counter), Taken::Not),
+        Some(Reception::Foreign(_) | Reception::Substitute { .. }) => (None, Taken::Not),
+        None => match end.endpoint.peek(uadp) {
+            Some(counter) => (Some(counter), Taken::Old),
+            None => (None, Taken::Not),
+        },
     };
-    end.record(trace, kind);
-    matches!(reception, Reception::Message { .. } | Reception::Substitute { .. })
+    let Some(counter) = counter else {
+        end.refused.foreign += 1;
+        return taken;
+    };
+    let inconsistent = matches!(reception, Some(Reception::Inconsistent { .. }));
+    let kind = &mut end.singly[if inconsistent { 0 } else { 1 + usize::from(reception.is_none()) }];
+    let singly = *kind < SINGLY;
+    *kind += u32::from(singly);
+    match reception {
+        Some(Reception::Old { repeated: true, .. }) => end.refused.repeated += 1,
+        Some(Reception::Old { .. }) => end.refused.stale += 1,
+        _ if singly => {}
+        Some(_) => end.refused.inconsistent += 1,
+        None => end.refused.wrong_tag += 1,
+    }
+    if singly {
+        end.record(trace, arrived(counter, inconsistent));
+    }
+    taken
 }
 
 fn failed(readers: &[usize], ends: &[End], error: &std::io::Error, at: Tai, trace: &mut Producer) {
@@ -151,3 +261,7 @@ fn failed(readers: &[usize], ends: &[End], error: &std::io::Error, at: Tai, trac
         end.record(trace, EventKind::ReceiveFailed { at, errno: error.raw_os_error().unwrap_or(0) });
     }
 }
+
+#[cfg(test)]
+#[path = "inlet_tests.rs"]
+mod tests;

@@ -23,5 +23,5 @@ pub use executive::{Executive, Span};
 pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};
 pub use role::role_process;
-pub use spec::{EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
+pub use spec::{Dropped, EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
 pub use ways::{Link, Reached};

@@ -91,7 +91,7 @@ impl<'a> Sockets<'a> {
             let receiver =
                 interface.receiver.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
             interface.reached.receive = Some(receiver.how().to_string());
-            return Ok(Inlet::new(Source::Xdp(receiver), readers, places));
+            return Ok(Inlet::new(name, Source::Xdp(receiver), readers, places));
         }
         let receiver = Receiver::open(name, options).map_err(|error| error.to_string())?;
         interface.reached.receive = Some(
@@ -101,7 +101,7 @@ impl<'a> Sockets<'a> {
             }
             .into(),
         );
-        Ok(Inlet::new(Source::Socket(receiver), readers, places))
+        Ok(Inlet::new(name, Source::Socket(receiver), readers, places))
     }
 
     /// How each interface was reached.

@@ -126,8 +126,17 @@ pub struct Finished {
 pub struct WorkerFinished {
     /// Allocations of the thread between the first and the last cycle.
     pub allocations: u64,
-    /// Frames that the kernel dropped before its sockets.
-    pub receiver_drops: u64,
+    /// Frames for which its receive queues had no room.
+    pub dropped: Vec<Dropped>,
+}
+
+/// Frames for which there was no room when they arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Where they arrived.
+    pub interface: String,
+    /// How many.
+    pub frames: u64,
 }
 
 /// The cyclic threads of a host for those of its ends that `wanted` names by stream and side; `interface` tells what an

@@ -118,7 +118,7 @@ impl Worker {
         fetching.store(false, Ordering::Relaxed);
         fetchers.into_iter().for_each(|fetcher| _ = fetcher.join());
         drop(grant);
-        WorkerFinished { allocations, receiver_drops: executive.receiver_drops() }
+        WorkerFinished { allocations, dropped: executive.dropped() }
     }
 
     /// Starts the threads that fetch transmit timestamps and put them into their rings, one an outlet.

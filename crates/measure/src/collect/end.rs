@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use units::Nanos;
 
 use super::NONE;
-use crate::Phase;
 use crate::breaches::BreachLog;
+use crate::gaps::Gaps;
 use crate::index::Index;
+use crate::refusals::Refusals;
+use crate::{Phase, Refused};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Send {
@@ -33,7 +35,8 @@ pub(crate) struct EndLog {
     pub(crate) last_cycle: Option<i64>,
     /// Highest handle with a transmit timestamp.
     pub(crate) last_left: Option<u32>,
-    pub(crate) foreign: u64,
+    /// Frames that were read and not taken.
+    pub(crate) refusals: Refusals,
     pub(crate) wrong_tag: Option<First<Option<(u16, u8)>>>,
     pub(crate) inconsistent: Option<First<u64>>,
     /// Counters missed and phases repeated, once an application phase ran.
@@ -50,6 +53,8 @@ pub(crate) struct EndLog {
     /// When the time was set, and how far it went.
     pub(crate) steps: Vec<(i64, i64)>,
     pub(crate) breaches: BreachLog,
+    /// Cycles that are missing from the trace, once both ends are joined.
+    pub(crate) gaps: Gaps,
     /// Start of cycle 0, as the phases imply it.
     pub(crate) origin: Option<i64>,
     pub(crate) outlier_after: i64,
@@ -136,6 +141,17 @@ impl EndLog {
     /// Sends that failed: when they were handed over, if that is known, and the error number.
     pub(crate) fn failed_sends(&self) -> impl Iterator<Item = (Option<i64>, i32)> + '_ {
         self.sends.iter().filter_map(|send| Some(((send.at != NONE).then_some(send.at), send.failed?)))
+    }
+
+    pub(super) fn refused(&mut self, at: i64, frames: &Refused) {
+        self.refusals.note(at, frames, Nanos(self.cycle));
+        // The first ones had events of their own.
+        if let Some(first) = &mut self.wrong_tag {
+            first.count += u64::from(frames.wrong_tag);
+        }
+        if let Some(first) = &mut self.inconsistent {
+            first.count += u64::from(frames.inconsistent);
+        }
     }
 
     pub(super) fn ran(&mut self, cycle: i64) {

@@ -14,19 +14,24 @@
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
 //! | `standing-backlog` | counters come back (messages are read, without an echo) later by whole cycles than was usual, for 32 readings on end or from a late host to the end of the run, although the hosts are punctual again |
 //! | `breach-…` | an end that watches for the condition found it; one a breach, from its begin to its end |
+//! | `flood` | a hundred frames or more that were read and not taken, more than two a cycle (the newest message again does not count: a partner without news repeats itself), none more than ten cycles after the one before; once an end and stretch of time |
+//! | `receive-overflow` | frames found no room in the receive queue of an interface; from the sockets' own counts |
+//! | `trace-overflow` | trace records found no room because the collector did not fetch them: cycles of an end are unknown, and what was under way in them counts neither as lost nor as complete |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
 
 mod backlog;
 mod breach;
+mod flood;
 mod host;
 mod network;
+mod overflow;
 mod plan;
 mod sockets;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use scenario::{Scenario, Stream};
+use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::StreamLog;
 use crate::{FrameRow, Incident};
@@ -47,6 +52,7 @@ pub(crate) fn find(
     scenario: &Scenario,
     rows: &mut [FrameRow],
     logs: &[StreamLog],
+    lost_records: &[(HostId, u64)],
 ) -> (Vec<Incident>, BTreeMap<String, u64>) {
     let mut found = host::late(scenario, rows, logs);
     for (number, (stream, log)) in scenario.streams.iter().zip(logs).enumerate() {
@@ -59,9 +65,11 @@ pub(crate) fn find(
         found.extend(breach::began(&seen));
         found.extend(sockets::refused(&seen));
         found.extend(host::clock_steps(&seen));
+        found.extend(flood::floods(&seen));
         found.extend(network::trace_missing(&seen));
         found.extend(plan::payload_late(&seen));
     }
+    found.extend(overflow::overflows(scenario, rows, logs, lost_records));
     let begin = rows.iter().filter_map(|row| row.t.iter().flatten().min().copied()).min();
     found.extend(plan::overloaded(scenario, begin.unwrap_or(scenario.base_time.0)));
     cap(found)

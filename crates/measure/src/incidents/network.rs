@@ -176,7 +176,10 @@ pub(super) fn trace_missing(seen: &Seen<'_>) -> Vec<Incident> {
             incidents.push(seen.incident(kinds::TRACE_MISSING, at, cause, 0));
             continue;
         }
-        if let (Some(last), Some(other)) = (ends[side].last_cycle, ends[1 - side].last_cycle) {
+        // Where records found no room the trace has gaps, and another incident says so.
+        if let (Some(last), Some(other), true) =
+            (ends[side].last_cycle, ends[1 - side].last_cycle, ends[side].gaps.is_empty())
+        {
             let behind = other.saturating_sub(last);
             if behind > APART_CYCLES && behind > other.saturating_sub(first_cycle(seen)) / 20 {
                 let cause = format!(

@@ -7,7 +7,7 @@ use super::slots::{Sends, Slots, reach};
 use super::span::{CycleFigures, SpanFigures};
 use super::{Rate, What};
 use crate::collect::{NONE, outlier_after};
-use crate::{EventKind, LAUNCH_SKIPPED, Phase, Side};
+use crate::{EventKind, LAUNCH_SKIPPED, Phase, Refused, Side};
 
 /// A span between two points of a message's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,9 +193,9 @@ impl StreamFigures {
                 self.arrived(end, counter, stamp, decoded);
                 self.flaws(end, tag, inconsistent)
             }
-            EventKind::Foreign { at } => {
+            EventKind::Refused { at, frames } => {
                 self.seen(end, at);
-                self.counts.ends[end].foreign += 1;
+                self.refused(end, &frames);
                 None
             }
             EventKind::Application { read, repeated, missed, round_trip_cycles, .. } => {
@@ -331,6 +331,14 @@ impl StreamFigures {
             (false, false) => return None,
         };
         Some((self.now[end], what))
+    }
+
+    /// The first few that are inconsistent or have another tag come with events of their own.
+    fn refused(&mut self, end: usize, frames: &Refused) {
+        let counts = &mut self.counts.ends[end];
+        counts.foreign += u64::from(frames.foreign);
+        counts.wrong_tag += u64::from(frames.wrong_tag);
+        counts.inconsistent += u64::from(frames.inconsistent);
     }
 
     fn application(&mut self, end: usize, repeated: bool, missed: u64) -> Noted {

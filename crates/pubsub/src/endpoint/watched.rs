@@ -42,15 +42,15 @@ impl Endpoint {
             return Reception::Substitute { value: counter };
         }
         let stamped = subscriber.timestamp(uadp);
-        let (taken, superseded) = self.take::<true>(counter);
+        let taken = self.take::<true>(counter);
         if let Some(watch) = &mut self.watch {
             match taken {
-                Taken::OldNumber => watch.other(),
-                Taken::OldCounter => watch.message(counter, stamped, false),
-                Taken::News => watch.message(counter, stamped, true),
+                Taken::Old => watch.other(),
+                Taken::OldCounter | Taken::Repeated => watch.message(counter, stamped, false),
+                Taken::News { .. } => watch.message(counter, stamped, true),
             }
         }
-        Reception::Message { counter, superseded }
+        taken.of(counter)
     }
 
     /// When what was received last had been decoded. Only an endpoint that watches wants to know.
