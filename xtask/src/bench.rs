@@ -7,6 +7,7 @@
 mod codec;
 mod contest;
 mod dispatch;
+mod flood;
 mod groups;
 mod hand;
 mod interop;
@@ -15,8 +16,10 @@ mod options;
 mod place;
 mod print;
 mod publish;
+mod real;
 mod receive;
 mod rounds;
+mod soak;
 mod statistics;
 mod streams;
 mod surroundings;
@@ -37,6 +40,11 @@ const GOAL: f64 = 1.05;
 
 /// Runs `cargo xtask bench` with the arguments after `bench`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    if let Some((of, rest)) = arguments.split_first()
+        && let Some(bench) = of_runs(of)
+    {
+        return if cfg!(debug_assertions) { in_release(arguments) } else { bench(rest) };
+    }
     if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h")) {
         println!("{HELP}");
         return ExitCode::SUCCESS;
@@ -66,6 +74,15 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The benches of whole runs.
+fn of_runs(name: &str) -> Option<fn(&[String]) -> ExitCode> {
+    match name {
+        "flood" => Some(flood::run),
+        "soak" => Some(soak::run),
+        _ => None,
+    }
 }
 
 /// The same again, optimised.

@@ -12,6 +12,8 @@ cargo xtask bench [WHAT] [--blocks N] [--json] …
   loop         a frame and its answer, and the papers' cycle: hand-written, Downbeat, open62541
   latency      waking up at an instant: cyclictest beside a loop of ours
   groups       10, 100 and 1000 WriterGroups of 1 ms in one thread
+  flood        strangers' frames at a running loop: `cargo xtask bench flood --help`
+  soak         a long run, its memory and its losses: `cargo xtask bench soak --help`
 
   --blocks N   values behind each median, at least 6 for a 95 % interval (default 60 for publish, else 20)
   --frames N   publish: frames a block and row, rounded up to batches of 64 (default 1024)
