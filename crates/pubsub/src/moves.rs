@@ -25,6 +25,8 @@ pub(crate) struct Moves {
     more: bool,
     /// Fields that share a place in the image, and which.
     repeated: Option<(UInt64Run, usize)>,
+    /// There is something in the lists.
+    lists: bool,
     booleans: Vec<Boolean>,
     others: Vec<Run>,
 }
@@ -80,19 +82,15 @@ impl Moves {
         let boolean = if booleans.is_empty() { Boolean::NONE } else { booleans.remove(0) };
         let eights = runs.iter().position(|run| (run.size, run.stride) == (8, 9)).map(|first| runs.remove(first));
         let eights = eights.unwrap_or(Run { size: 8, stride: 9, frame: 0..0, image: 0..0 });
-        let more = repeated.is_some() || !booleans.is_empty() || !runs.is_empty();
-        Self { image_bytes: image.bytes(), boolean, eights, more, repeated, booleans, others: runs }
+        let lists = !booleans.is_empty() || !runs.is_empty();
+        let more = repeated.is_some() || lists;
+        Self { image_bytes: image.bytes(), boolean, eights, more, repeated, lists, booleans, others: runs }
     }
 
     /// The fields that share a place in the image.
     #[inline]
     pub(crate) fn repeated(&self) -> Option<&UInt64Run> {
         self.repeated.as_ref().map(|(run, _)| run)
-    }
-
-    #[inline]
-    fn has_lists(&self) -> bool {
-        !self.booleans.is_empty() || !self.others.is_empty()
     }
 
     #[cold]
@@ -107,14 +105,16 @@ impl Moves {
         self.boolean.write(image, frame);
         // The run ends where it ends in the frame; one end is enough to look at.
         let run = &self.eights;
-        if let (Some(from), Some(to)) = (image.get(run.image.start..), frame.get_mut(run.frame.clone())) {
+        if run.frame.end != 0
+            && let (Some(from), Some(to)) = (image.get(run.image.start..), frame.get_mut(run.frame.clone()))
+        {
             scatter::<9, 8, 27, 24, 36, 32>(from, to);
         }
         if self.more {
             if let Some((run, offset)) = &self.repeated {
                 run.fill(frame, ImageLayout::uint64(image, *offset).unwrap_or(0));
             }
-            if self.has_lists() {
+            if self.lists {
                 self.write_more(image, frame);
             }
         }
@@ -216,7 +216,7 @@ impl Moves {
             {
                 *place = value;
             }
-            if self.has_lists() {
+            if self.lists {
                 self.read_more(frame, image);
             }
         }

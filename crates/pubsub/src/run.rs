@@ -15,8 +15,9 @@ const VALUE_BYTES: usize = 8;
 pub struct UInt64Run {
     /// Offset in the UADP message of the first Variant byte (Variant) or value (RawData).
     start: usize,
+    /// Offset of what is behind the last value: worked out once, a cycle has no time for it.
+    end: usize,
     encoding: FieldEncoding,
-    count: usize,
 }
 
 impl UInt64Run {
@@ -26,41 +27,33 @@ impl UInt64Run {
             FieldEncoding::Variant => offset.saturating_sub(VARIANT_TYPE_BYTES),
             FieldEncoding::RawData => offset,
         };
-        Self { start, encoding, count }
+        Self { start, end: start + count * stride(encoding), encoding }
     }
 
     /// Number of fields.
     pub fn len(&self) -> usize {
-        self.count
+        (self.end - self.start) / stride(self.encoding)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.end == self.start
     }
 
     /// The same run in a buffer with `header` bytes before the UADP message.
     pub(crate) fn moved(self, header: usize) -> Self {
-        Self { start: self.start + header, ..self }
+        Self { start: self.start + header, end: self.end + header, ..self }
     }
 
     /// One more field.
     pub(crate) fn grow(&mut self) {
-        self.count += 1;
-    }
-
-    #[inline]
-    fn region<const STRIDE: usize>(&self) -> Option<Range<usize>> {
-        Some(self.start..self.start.checked_add(self.count.checked_mul(STRIDE)?)?)
+        self.end += stride(self.encoding);
     }
 
     /// All bytes of the run.
+    #[inline]
     pub(crate) fn covered(&self) -> Range<usize> {
-        let stride = match self.encoding {
-            FieldEncoding::Variant => VALUE_BYTES + VARIANT_TYPE_BYTES,
-            FieldEncoding::RawData => VALUE_BYTES,
-        };
-        self.start..self.start + self.count * stride
+        self.start..self.end
     }
 
     /// Sets all values; nothing when `buffer` is too short.
@@ -102,10 +95,18 @@ impl UInt64Run {
     }
 }
 
+/// Bytes from value to value.
+const fn stride(encoding: FieldEncoding) -> usize {
+    match encoding {
+        FieldEncoding::Variant => VALUE_BYTES + VARIANT_TYPE_BYTES,
+        FieldEncoding::RawData => VALUE_BYTES,
+    }
+}
+
 /// `STRIDE` a constant, so that the loop has constant offsets: the value is the last eight bytes of each stride.
 #[inline]
 fn fill<const STRIDE: usize, const STRIDE4: usize>(run: &UInt64Run, buffer: &mut [u8], value: u64) {
-    let Some(mut region) = run.region::<STRIDE>().and_then(|region| buffer.get_mut(region)) else { return };
+    let Some(mut region) = buffer.get_mut(run.covered()) else { return };
     let value = value.to_le_bytes();
     // Four at a time, then what is left: no division to find out how many there are.
     while region.len() >= STRIDE4 {
@@ -131,7 +132,7 @@ fn put<const STRIDE: usize>(field: &mut [u8; STRIDE], value: [u8; VALUE_BYTES]) 
 
 #[inline]
 fn read<const STRIDE: usize>(run: &UInt64Run, bytes: &[u8]) -> Option<(u64, bool)> {
-    let region = bytes.get(run.region::<STRIDE>()?)?;
+    let region = bytes.get(run.covered())?;
     let first = region.first_chunk::<STRIDE>()?.last_chunk().copied().map(u64::from_le_bytes)?;
     // All fields are equal if each equals the one before: the region, and the region one stride on. That is one
     // comparison of slices, several fields at a time, and includes the Variant bytes.
