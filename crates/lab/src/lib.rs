@@ -55,7 +55,7 @@ pub use journal::{Restored, restore};
 pub use load::{Load, LoadOptions, Profile, load_process};
 pub use machine::host_machine;
 pub use rights::Rights;
-pub use role::{Part, Role};
+pub use role::{Part, Role, interfaces_of_host};
 pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
 pub use station::Link;

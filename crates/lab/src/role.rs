@@ -125,6 +125,22 @@ impl Role {
     }
 }
 
+/// The interface of each port of a host that has one: out of `interfaces` (`IFACE`, or `PEER=IFACE` for the port towards
+/// a neighbour), else out of the scenario.
+///
+/// # Errors
+/// A neighbour is not the host's, or two interfaces are given for a port.
+pub fn interfaces_of_host(
+    scenario: &Scenario,
+    host: HostId,
+    interfaces: &[String],
+) -> Result<Vec<(PortId, String)>, LabError> {
+    let ports: Vec<_> = (0..scenario.ports.len()).map(PortId).filter(|id| scenario.port(*id).host == host).collect();
+    let mut given = Given::read(scenario, host, &ports, interfaces)?;
+    let mut name = |port: &PortId| given.take(*port).or_else(|| scenario.port(*port).interface.clone());
+    Ok(ports.iter().filter_map(|port| Some(*port).zip(name(port))).collect())
+}
+
 /// Interfaces of the command line that no port has taken yet.
 struct Given(Vec<(Option<PortId>, String)>);
 

@@ -1,19 +1,34 @@
-//! `downbeat check`: everything that is wrong with a scenario file.
+//! `downbeat check`: everything that is wrong with a scenario file, and with the machine it is to run on.
+
+mod machine;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use scenario::{Diagnostics, ReadError, Scenario, Severity};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::output::{self, BAD_INPUT, Failure, MET, Outcome};
 
+const HELP: &str = "\
+Examples:
+  downbeat check two-hosts.toml
+  downbeat check --here                                       # this machine alone: kernel, processors, clock
+  downbeat check two-hosts.toml --here --host pub --interface eth1
+  sudo downbeat check --here --interface eth1 --fix           # and set right what can be set back by `restore`
+
+Exit codes: 0 nothing is wrong, 1 the machine has warnings, 2 the file is wrong, 3 the machine cannot do what the scenario
+asks for. See docs/doctor.md.";
+
 /// Arguments of `check`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  downbeat check two-hosts.toml")]
+#[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The scenario file
-    file: PathBuf,
+    /// The scenario file; may be left out with --here
+    #[arg(required_unless_present = "here")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    machine: machine::MachineArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -21,49 +36,72 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let outcome = scenario::read_file(&self.file);
+        let outcome = self.file.as_deref().map(scenario::read_file);
+        let broken = matches!(outcome, Some(Err(_)));
+        if self.json && (broken || !self.machine.here) {
+            return outcome.map_or(Ok(MET), |outcome| {
+                output::json(&as_json(&outcome))?;
+                Ok(if broken { BAD_INPUT } else { MET })
+            });
+        }
+        let read = outcome.transpose().map_err(|error| Failure::input(error.render()))?;
+        if let (Some((scenario, warnings)), false) = (&read, self.json) {
+            output::tell_warnings(warnings);
+            tell(scenario, warnings);
+        }
+        if !self.machine.here {
+            return Ok(MET);
+        }
+        let scenario = read.as_ref().map(|(scenario, _)| scenario);
+        let examined = self.machine.examine(scenario)?;
         if self.json {
-            return as_json(&outcome);
+            let mut form = read.map_or_else(|| json!({ "format": FORMAT }), |read| as_json(&Ok(read)));
+            examined.add_to(&mut form);
+            output::json(&form)?;
+        } else {
+            examined.tell();
         }
-        let (scenario, warnings) = outcome.map_err(|error| Failure::input(error.render()))?;
-        output::tell_warnings(&warnings);
-        println!(
-            "{}: {} hosts, {} links, {} streams, {} flows of other traffic, cycle {}",
-            scenario.name,
-            scenario.hosts.len(),
-            scenario.links.len(),
-            scenario.streams.len(),
-            scenario.traffic.len(),
-            scenario.cycle
-        );
-        for stream in &scenario.streams {
-            let frame = stream.frame();
-            let ports: Vec<String> = stream.path.iter().map(|port| scenario.port_name(*port)).collect();
-            println!(
-                "  stream {}: {} over {} links, {} B UADP, {} B on the line, {}",
-                stream.name,
-                ports.join(", "),
-                stream.path.len(),
-                stream.payload_bytes(),
-                frame.physical_bytes(),
-                match stream.udp {
-                    Some([there, _]) => format!("UDP to {there}, priority {}", stream.pcp),
-                    None => format!("VID {} PCP {}", stream.vid, stream.pcp),
-                }
-            );
-        }
-        println!("{} warnings, no errors", warnings.count(Severity::Warning));
-        Ok(MET)
+        examined.outcome()
     }
 }
 
-fn as_json(outcome: &Result<(Scenario, Diagnostics), ReadError>) -> Outcome {
+const FORMAT: &str = "downbeat/check/1";
+
+fn tell(scenario: &Scenario, warnings: &Diagnostics) {
+    println!(
+        "{}: {} hosts, {} links, {} streams, {} flows of other traffic, cycle {}",
+        scenario.name,
+        scenario.hosts.len(),
+        scenario.links.len(),
+        scenario.streams.len(),
+        scenario.traffic.len(),
+        scenario.cycle
+    );
+    for stream in &scenario.streams {
+        let frame = stream.frame();
+        let ports: Vec<String> = stream.path.iter().map(|port| scenario.port_name(*port)).collect();
+        println!(
+            "  stream {}: {} over {} links, {} B UADP, {} B on the line, {}",
+            stream.name,
+            ports.join(", "),
+            stream.path.len(),
+            stream.payload_bytes(),
+            frame.physical_bytes(),
+            match stream.udp {
+                Some([there, _]) => format!("UDP to {there}, priority {}", stream.pcp),
+                None => format!("VID {} PCP {}", stream.vid, stream.pcp),
+            }
+        );
+    }
+    println!("{} warnings, no errors", warnings.count(Severity::Warning));
+}
+
+fn as_json(outcome: &Result<(Scenario, Diagnostics), ReadError>) -> Value {
     let list = |diagnostics: &Diagnostics| json!(diagnostics.placed().collect::<Vec<_>>());
     let (ok, diagnostics) = match outcome {
         Ok((_, warnings)) => (true, list(warnings)),
         Err(ReadError::Invalid(diagnostics)) => (false, list(diagnostics)),
         Err(error) => (false, json!([{ "severity": "error", "message": error.to_string() }])),
     };
-    output::json(&json!({ "format": "downbeat/check/1", "ok": ok, "diagnostics": diagnostics }))?;
-    Ok(if ok { MET } else { BAD_INPUT })
+    json!({ "format": FORMAT, "ok": ok, "diagnostics": diagnostics })
 }

@@ -1,7 +1,9 @@
-//! `downbeat restore`: undoes what a killed run left.
+//! `downbeat restore`: undoes what a killed run left, and what `check --fix` changed.
 
 use clap::Args;
+use host::Undone;
 use lab::Restored;
+use serde_json::{Value, json};
 
 use crate::output::{self, Failure, MET, Outcome};
 
@@ -17,10 +19,13 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         let found = lab::restore().map_err(Failure::from)?;
+        let settings = host::undo_all().map_err(|error| Failure::machine(error.to_string()))?;
         if self.json {
-            return output::json(&found);
+            let all: Vec<Value> =
+                found.iter().map(|run| json!(run)).chain(settings.iter().map(|set| json!(set))).collect();
+            return output::json(&all);
         }
-        if found.is_empty() {
+        if found.is_empty() && settings.is_empty() {
             println!("nothing to undo");
         }
         for restored in &found {
@@ -33,6 +38,15 @@ impl Arguments {
                     namespaces.len(),
                     processes.len()
                 ),
+            }
+        }
+        for setting in &settings {
+            match setting {
+                Undone::Back { what } => println!("set back: {what}"),
+                Undone::Gone { what } => println!("is gone: {what}"),
+                Undone::ChangedSince { what, now } => {
+                    println!("left alone, somebody has changed it since to {now}: {what}");
+                }
             }
         }
         Ok(MET)

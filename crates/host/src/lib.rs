@@ -1,0 +1,21 @@
+//! The machine under a scenario: what it has for real time and TSN, what it lacks, and how to mend that.
+//!
+//! [`examine`] is the doctor. It looks at the machine through [`Look`], so that its rules can be tried on machines that
+//! are not there, and tells a [`Finding`] each: found, needed, how to mend. What can be set right while the machine runs
+//! and set back again is a [`Change`]; [`Changes`] writes into a journal how to undo it before it is made.
+#![forbid(unsafe_code)]
+
+mod change;
+mod doctor;
+mod finding;
+mod look;
+mod needs;
+
+pub use change::{Change, ChangeError, Changes, Undone, undo_all};
+pub use doctor::examine;
+pub use finding::{Finding, Severity};
+pub use look::{Look, ThisMachine};
+pub use needs::{NeededInterface, Needs};
+
+#[cfg(test)]
+mod scripted;
