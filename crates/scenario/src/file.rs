@@ -11,9 +11,10 @@ use toml_edit::Document;
 
 use crate::checks::Model;
 use crate::diagnostic::{Diagnostics, Placed, Severity, Sink};
+use crate::installation::Installation;
 use crate::model::Scenario;
 use crate::node::Table;
-use crate::{hosts, limits, links, ports, streams, time, traffic};
+use crate::{hosts, limits, links, machines, ports, streams, time, traffic};
 
 /// Largest file that is read: far above any scenario, far below what fills a memory.
 const LARGEST_BYTES: u64 = 4 << 20;
@@ -76,7 +77,7 @@ fn syntax_help(text: &str, span: &Range<usize>, message: &str) -> String {
 }
 
 fn model(root: &Table<'_>, text: &str, sink: &mut Sink) -> Option<Scenario> {
-    root.only(sink, &["name", "requirement", "time", "hosts", "links", "ports", "streams", "traffic"]);
+    root.only(sink, &["name", "requirement", "time", "hosts", "links", "ports", "streams", "traffic", "ptp"]);
     let name = streams::name(root, sink, "my-scenario");
     let (requirement, requirement_class) = limits::read(root, sink);
     let time = time::read(root, sink);
@@ -86,6 +87,7 @@ fn model(root: &Table<'_>, text: &str, sink: &mut Sink) -> Option<Scenario> {
     let limits = (!requirement.is_empty() || root.get("requirement").is_none()).then_some(&*requirement);
     let streams = streams::read(root, &time, &hosts, &links, limits, sink);
     let traffic = traffic::read(root, &hosts, &links, sink);
+    let ptp = machines::ptp(root, links.list.iter().any(|link| link.ptp_only), sink);
     let ports = ports::read(root, &time, &hosts, &links, &streams.list, sink);
     Model { hosts: &hosts, links: &links, ports: &ports, streams: &streams, traffic: &traffic }.check(sink);
     if streams.list.is_empty() && streams.complete {
@@ -109,6 +111,11 @@ fn model(root: &Table<'_>, text: &str, sink: &mut Sink) -> Option<Scenario> {
         traffic: traffic.list,
         requirement,
         requirement_class,
+        installation: Installation {
+            machines: hosts.machines.into_iter().map(|draft| draft.machine).collect(),
+            nics: ports.nics,
+            ptp,
+        },
         source: text.to_owned(),
     })
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use units::Nanos;
 
 use crate::diagnostic::Sink;
+use crate::machines::{self, MachineDraft};
 use crate::model::{ClockRole, Forwarder, Host, HostId, HostKind};
 use crate::node::{At, Entry, Table, nearest};
 use crate::time::{self, Time};
@@ -23,6 +24,8 @@ pub(crate) struct Hosts {
     pub(crate) spans: Vec<Range<usize>>,
     /// The network interface of a host that has one port.
     pub(crate) interfaces: Vec<Option<At<String>>>,
+    /// The machine that each is.
+    pub(crate) machines: Vec<MachineDraft>,
     /// False when the kind of a host could not be read: it may be the bridge that connects others.
     pub(crate) complete: bool,
 }
@@ -86,7 +89,8 @@ fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn read(root: &Table<'_>, time: &Time, sink: &mut Sink) -> Hosts {
-    let mut hosts = Hosts { list: Vec::new(), spans: Vec::new(), interfaces: Vec::new(), complete: true };
+    let mut hosts =
+        Hosts { list: Vec::new(), spans: Vec::new(), interfaces: Vec::new(), machines: Vec::new(), complete: true };
     let Some(entry) = root.require(sink, "hosts", "[hosts.pub]") else { return hosts };
     let Some(table) = entry.table(sink, "[hosts]") else { return hosts };
     for key in table.keys() {
@@ -106,6 +110,8 @@ pub(crate) fn read(root: &Table<'_>, time: &Time, sink: &mut Sink) -> Hosts {
         hosts.list.push(host);
         hosts.spans.push(key.span);
         hosts.interfaces.push(inner.get("interface").and_then(|entry| interface(&entry, sink)));
+        let machine = inner.get("machine").and_then(|entry| machines::machine(&entry, sink));
+        hosts.machines.push(machine.unwrap_or_default());
     }
     check_publisher_ids(&hosts, sink);
     check_clocks(&hosts, sink);
@@ -144,7 +150,7 @@ fn host(name: &str, index: usize, table: &Table<'_>, time: &Time, sink: &mut Sin
     const STATION: [&str; 4] = ["phases", "window", "poll", "interface"];
     table.only(
         sink,
-        &["kind", "latency", "forwarder", "clock", "phases", "window", "poll", "publisher_id", "interface"],
+        &["kind", "latency", "forwarder", "clock", "phases", "window", "poll", "publisher_id", "interface", "machine"],
     );
     let known =
         table.get("kind").map_or(Some(false), |entry| entry.word(sink, &[("station", false), ("bridge", true)]));

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! One file reads one table (`time`, `hosts`, `links`, `ports`, `streams`, `traffic`, `limits`,
-//! `on_breach`); `node` has the
+//! `on_breach`; `machines` what Linux is told); `node` has the
 //! typed access to TOML that they share, `checks` what concerns several tables, `file` puts them in order.
 #![forbid(unsafe_code)]
 
@@ -35,9 +35,11 @@ mod diagnostic;
 mod file;
 mod frames;
 mod hosts;
+mod installation;
 mod limits;
 mod line;
 mod links;
+mod machines;
 mod model;
 mod node;
 mod on_breach;
@@ -55,6 +57,7 @@ mod transport;
 pub use breaches::{BreachPlan, Breaches, StreamEnd};
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_with_warnings};
+pub use installation::{Installation, Kernel, Machine, Nic, Ptp, PtpWay, TimeSource};
 pub use line::{LineSpec, line};
 pub use model::*;
 pub use pubsub::{Action, BreachChange, BreachRule, Condition};

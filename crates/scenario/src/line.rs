@@ -2,6 +2,7 @@
 
 use units::{Nanos, Rate, Tai};
 
+use crate::installation::Installation;
 use crate::model::{
     Backlog, ClockRole, FieldEncoding, Forwarder, Fraction, Host, HostId, HostKind, Link, LinkId, Phases, Port, PortId,
     Scenario, Stream, Threads,
@@ -125,6 +126,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
         traffic: Vec::new(),
         requirement: Vec::new(),
         requirement_class: None,
+        installation: Installation::default(),
         source: String::new(),
     }
 }

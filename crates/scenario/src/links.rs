@@ -5,9 +5,9 @@ use std::ops::Range;
 use units::{Nanos, Rate};
 
 use crate::diagnostic::Sink;
-use crate::hosts::Hosts;
+use crate::hosts::{self, Hosts};
 use crate::model::{HostId, Link};
-use crate::node::{Entry, Table};
+use crate::node::{At, Entry, Table};
 
 /// Propagation in a cable: 5 ns a metre, two thirds of the speed of light.
 const NANOS_PER_METRE: i64 = 5;
@@ -18,18 +18,21 @@ const LONGEST_MM: i64 = 100_000_000;
 pub(crate) struct Links {
     pub(crate) list: Vec<Link>,
     pub(crate) spans: Vec<Range<usize>>,
+    /// The network interfaces at the ends of a link for clock synchronisation alone.
+    pub(crate) interfaces: Vec<Option<[At<String>; 2]>>,
     /// False when a link could not be read: what is unconnected then may be so for that reason.
     pub(crate) complete: bool,
 }
 
 pub(crate) fn read(root: &Table<'_>, hosts: &Hosts, sink: &mut Sink) -> Links {
-    let mut links = Links { list: Vec::new(), spans: Vec::new(), complete: true };
+    let mut links = Links { list: Vec::new(), spans: Vec::new(), interfaces: Vec::new(), complete: true };
     for table in root.tables(sink, "links") {
-        table.only(sink, &["between", "rate", "cable", "ptp_only"]);
+        table.only(sink, &["between", "rate", "cable", "ptp_only", "interfaces"]);
         let between = table.require(sink, "between", "between = [\"pub\", \"loop\"]");
         let rate = table.get("rate").map_or(Some(Rate::from_gbit(1)), |entry| entry.rate(sink, "1Gbit/s"));
         let propagation = table.get("cable").map_or(Some(Nanos::ZERO), |entry| cable(&entry, sink));
         let ptp_only = table.get("ptp_only").and_then(|entry| entry.boolean(sink)).unwrap_or(false);
+        let interfaces = table.get("interfaces").and_then(|entry| interfaces(&entry, ptp_only, sink));
         let Some((ends, span)) = between.and_then(|entry| Some((ends(&entry, hosts, sink)?, entry.span))) else {
             links.complete = false;
             continue;
@@ -41,6 +44,7 @@ pub(crate) fn read(root: &Table<'_>, hosts: &Hosts, sink: &mut Sink) -> Links {
             ptp_only,
         });
         links.spans.push(span);
+        links.interfaces.push(interfaces);
     }
     check_loops(&links, hosts, sink);
     links
@@ -69,6 +73,30 @@ fn ends(entry: &Entry<'_>, hosts: &Hosts, sink: &mut Sink) -> Option<[HostId; 2]
         return None;
     }
     Some([first.value, second.value])
+}
+
+/// The two interfaces of a link that `[[ports]]` and hosts do not name: one for clock synchronisation alone.
+fn interfaces(entry: &Entry<'_>, ptp_only: bool, sink: &mut Sink) -> Option<[At<String>; 2]> {
+    if !ptp_only {
+        sink.error(
+            &entry.span,
+            format!("{}, but the link carries streams", entry.name()),
+            "only a link with `ptp_only = true` has it",
+            "name them with `interface` in `[hosts.NAME]` or `[[ports]]`",
+        );
+        return None;
+    }
+    let names = entry.list(sink, "a list of two interfaces")?;
+    let [first, second] = names.as_slice() else {
+        sink.error(
+            &entry.span,
+            format!("{} names {}", entry.name(), names.len()),
+            "expected two, in the order of `between`",
+            "write for example `interfaces = [\"eth2\", \"eth2\"]`",
+        );
+        return None;
+    };
+    Some([hosts::interface(first, sink)?, hosts::interface(second, sink)?])
 }
 
 /// Reads "5m", "0.5m" or "2km" as propagation delay, rounded up to a nanosecond.

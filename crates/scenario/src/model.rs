@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use units::{FrameSize, Nanos, Rate, Tai};
 
 use crate::breaches::Breaches;
+use crate::installation::Installation;
 use crate::queue::Queue;
 use crate::requirement::Limit;
 
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub requirement: Vec<Limit>,
     /// Name of the requirement class, when one was named.
     pub requirement_class: Option<String>,
+    /// What the machines are; bound, simulation and run need none of it.
+    pub installation: Installation,
     /// The file as it was read.
     pub source: String,
 }

@@ -6,7 +6,9 @@ use units::{Nanos, Rate};
 
 use crate::diagnostic::Sink;
 use crate::hosts::{self, Hosts};
+use crate::installation::Nic;
 use crate::links::Links;
+use crate::machines::{self, NicDraft};
 use crate::model::{HostId, LinkId, Port, Stream};
 use crate::node::{Entry, Table};
 use crate::paths::{self, NoPath};
@@ -26,6 +28,8 @@ pub(crate) struct Ports {
     pub(crate) drafts: Vec<QueueDraft>,
     /// For each port the index of its draft.
     pub(crate) draft_of: Vec<Option<usize>>,
+    /// The network interface behind each.
+    pub(crate) nics: Vec<Nic>,
 }
 
 /// How narrowly an entry of `[[ports]]` says which ports it means; the narrower one wins.
@@ -57,17 +61,19 @@ pub(crate) fn read(
     let mut queue_from: Vec<Option<(Rank, usize, Range<usize>)>> = vec![None; list.len()];
     let mut shift_from: Vec<Option<(Rank, Nanos, Range<usize>)>> = vec![None; list.len()];
     let mut interface_from: Vec<Option<(Rank, String, Range<usize>)>> = vec![None; list.len()];
+    let mut nic_from: Vec<Option<(Rank, Nic, Range<usize>)>> = vec![None; list.len()];
     for table in root.tables(sink, "ports") {
-        table.only(sink, &["at", "towards", "queue", "shift", "interface"]);
+        table.only(sink, &["at", "towards", "queue", "shift", "interface", "nic"]);
         let chosen = choose(&table, hosts, links, &list, sink);
         let queue = table.get("queue").and_then(|entry| queues::read(&entry, time, sink));
         let shift = table.get("shift").and_then(|entry| shift(&entry, sink));
         let interface = table.get("interface").and_then(|entry| hosts::interface(&entry, sink));
-        if ["queue", "shift", "interface"].iter().all(|key| table.get(key).is_none()) {
+        let nic = table.get("nic").and_then(|entry| machines::nic(&entry, sink));
+        if ["queue", "shift", "interface", "nic"].iter().all(|key| table.get(key).is_none()) {
             sink.error(
                 &table.span,
                 "[[ports]] says nothing about its ports",
-                "needs `queue`, `shift` or `interface`",
+                "needs `queue`, `shift`, `interface` or `nic`",
                 "add for example `queue = { root = \"fq_codel\" }`",
             );
         }
@@ -82,6 +88,11 @@ pub(crate) fn read(
         if let Some((shift, span)) = shift {
             for &port in &ports {
                 set(&mut shift_from[port], (rank, shift, span.clone()), "shift", &list[port], hosts, sink);
+            }
+        }
+        if let Some(NicDraft { value, span }) = nic {
+            for &port in &ports {
+                set(&mut nic_from[port], (rank, value.clone(), span.clone()), "nic", &list[port], hosts, sink);
             }
         }
         if let Some(interface) = interface {
@@ -101,7 +112,30 @@ pub(crate) fn read(
             port.queue = resolve(&drafts[draft], index, streams);
         }
     }
-    Ports { list, drafts, draft_of }
+    let nics = nics(&list, nic_from, hosts, sink);
+    Ports { list, drafts, draft_of, nics }
+}
+
+/// The network interface behind each port: its driver is that of the host's machine unless `nic` names one.
+fn nics(list: &[Port], said: Vec<Option<(Rank, Nic, Range<usize>)>>, hosts: &Hosts, sink: &mut Sink) -> Vec<Nic> {
+    let mut nics = Vec::new();
+    for (port, said) in list.iter().zip(said) {
+        let mut nic = Nic::default();
+        if let Some((_, said, span)) = said {
+            nic = said;
+            if nic.preemptable != 0 {
+                let classes = match &port.queue {
+                    Queue::Mqprio(classes) | Queue::Taprio { classes, .. } => classes.shapers.len(),
+                    Queue::Fifo | Queue::FqCodel | Queue::Cbs(_) | Queue::Etf(_) => 1,
+                };
+                let name = format!("{} → {}", hosts.name(port.host), hosts.name(port.peer));
+                machines::check_preemptable(&nic, classes, &name, &span, sink);
+            }
+        }
+        nic.driver = nic.driver.or_else(|| hosts.machines[port.host.0].driver.clone());
+        nics.push(nic);
+    }
+    nics
 }
 
 /// Names the interface of each port: what `[[ports]]` says, else what its host says. One interface is one port.
@@ -116,8 +150,10 @@ fn name_interfaces(
     for (index, said) in said.into_iter().enumerate() {
         let of_host =
             hosts.interfaces[list[index].host.0].as_ref().filter(|_| !links.list[list[index].link.0].ptp_only);
+        let of_link = links.interfaces[list[index].link.0].as_ref().map(|ends| &ends[index % 2]);
         let found = said.map(|(_, name, span)| (name, span));
-        let Some((name, span)) = found.or_else(|| of_host.map(|at| (at.value.clone(), at.span.clone()))) else {
+        let Some((name, span)) = found.or_else(|| of_link.or(of_host).map(|at| (at.value.clone(), at.span.clone())))
+        else {
             continue;
         };
         let host = list[index].host;

@@ -58,6 +58,7 @@ impl Line {
                 streams: Vec::new(),
                 traffic: Vec::new(),
                 requirement: Vec::new(),
+                installation: Default::default(),
                 requirement_class: None,
                 source: String::new(),
             },

@@ -134,6 +134,7 @@ pub(crate) fn scenario() -> Scenario {
             Limit { quantity: Quantity::SpacingError, value: LimitValue::Span(Nanos(125_000)) },
             Limit { quantity: Quantity::LossSum, value: LimitValue::Share(1e-5) },
         ],
+        installation: Default::default(),
         requirement_class: None,
         source: SOURCE.into(),
     }

@@ -26,6 +26,7 @@ pub(crate) fn line(rates: &[Rate], latencies: &[Nanos], propagation: Nanos, queu
         streams: vec![],
         traffic: vec![],
         requirement: vec![],
+        installation: Default::default(),
         requirement_class: None,
         source: String::new(),
     };
