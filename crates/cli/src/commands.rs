@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod apply;
 pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod ctl;

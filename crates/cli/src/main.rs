@@ -64,7 +64,10 @@ enum Command {
     Subscribe(RoleArguments),
     /// Ask something that runs: status, stop, rotate
     Ctl(commands::ctl::Arguments),
-    /// Remove what a killed run left on this machine (needs root)
+    /// Put what a scenario asks of a host onto this machine: queues, gates, VLANs, clocks (needs root)
+    #[command(after_help = commands::apply::HELP)]
+    Apply(commands::apply::Arguments),
+    /// Undo what apply, check --fix or a killed run changed on this machine (needs root)
     Restore(commands::restore::Arguments),
     /// Make one HTML page of run folders
     Report(commands::report::Arguments),
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Loopback(arguments) => arguments.execute(Part::Loopback),
         Command::Subscribe(arguments) => arguments.execute(Part::Subscribe),
         Command::Ctl(arguments) => arguments.execute(),
+        Command::Apply(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),
         Command::Report(arguments) => arguments.execute(),
         Command::Completions { shell } => {

@@ -9,8 +9,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
+
+use crate::lock::exclusive;
 
 const FOLDER: &str = "/run/downbeat/host";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -122,10 +124,7 @@ impl Changes {
             what: format!("opening the journal {}", folder.display()),
             why: error.to_string(),
         };
-        fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
-        let file = File::create(folder.join("lock")).map_err(|error| wrong(&error))?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_| wrong(&"another downbeat is changing this machine; wait until it is done"))?;
+        let lock = exclusive(folder)?;
         let boot_id = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
         let journal = match fs::read(folder.join("changes.json")) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(&error))?,

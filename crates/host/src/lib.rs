@@ -3,18 +3,23 @@
 //! [`examine`] is the doctor. It looks at the machine through [`Look`], so that its rules can be tried on machines that
 //! are not there, and tells a [`Finding`] each: found, needed, how to mend. What can be set right while the machine runs
 //! and set back again is a [`Change`]; [`Changes`] writes into a journal how to undo it before it is made.
+//!
+//! [`Apply`] puts a plan of `tsn` onto the machine, reads it back, and takes it off again, also after a crash.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod change;
 mod doctor;
 mod finding;
+mod lock;
 mod look;
 mod needs;
 
+pub use apply::{Applied, Apply, ApplyError, Standing, StepState};
 pub use change::{Change, ChangeError, Changes, Undone, undo_all};
 pub use doctor::examine;
 pub use finding::{Finding, Severity};
-pub use look::{Look, ThisMachine};
+pub use look::{Act, Look, Printed, ThisMachine};
 pub use needs::{NeededInterface, Needs};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Looking at a machine: its files, its commands.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -41,6 +42,37 @@ pub trait Look {
     /// A number in a file.
     fn number(&self, path: &Path) -> Option<i64> {
         self.read(path)?.parse().ok()
+    }
+}
+
+/// A machine that can be changed. Commands go through [`Look::run`].
+pub trait Act: Look {
+    /// The text of a file as it is; none when it is missing or cannot be read.
+    fn text(&self, path: &Path) -> Option<String>;
+    /// Writes a file, and the folder it is in.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write_file(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+}
+
+impl Act for ThisMachine {
+    fn text(&self, path: &Path) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    fn write_file(&self, path: &Path, text: &str) -> io::Result<()> {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, text)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
     }
 }
 

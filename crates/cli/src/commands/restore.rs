@@ -1,10 +1,11 @@
-//! `downbeat restore`: undoes what a killed run left, and what `check --fix` changed.
+//! `downbeat restore`: undoes what a killed run left, and what `apply` and `check --fix` changed.
 
 use clap::Args;
-use host::Undone;
+use host::{Apply, Undone};
 use lab::Restored;
 use serde_json::{Value, json};
 
+use crate::commands::apply;
 use crate::output::{self, Failure, MET, Outcome};
 
 /// Arguments of `restore`.
@@ -19,13 +20,18 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         let found = lab::restore().map_err(Failure::from)?;
+        let applied = Apply::here().restore().map_err(apply::failure)?;
         let settings = host::undo_all().map_err(|error| Failure::machine(error.to_string()))?;
         if self.json {
-            let all: Vec<Value> =
-                found.iter().map(|run| json!(run)).chain(settings.iter().map(|set| json!(set))).collect();
+            let all: Vec<Value> = found
+                .iter()
+                .map(|run| json!(run))
+                .chain(applied.iter().map(|line| json!({ "state": "unapplied", "what": line })))
+                .chain(settings.iter().map(|set| json!(set)))
+                .collect();
             return output::json(&all);
         }
-        if found.is_empty() && settings.is_empty() {
+        if found.is_empty() && applied.is_empty() && settings.is_empty() {
             println!("nothing to undo");
         }
         for restored in &found {
@@ -40,6 +46,7 @@ impl Arguments {
                 ),
             }
         }
+        applied.iter().for_each(|line| println!("undone: {line}"));
         for setting in &settings {
             match setting {
                 Undone::Back { what } => println!("set back: {what}"),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use units::{Nanos, Rate};
 
+use crate::apply::value_of;
 use crate::change::Change;
 use crate::finding::{Finding, Severity};
 use crate::look::Look;
@@ -302,9 +303,4 @@ impl Device<'_> {
             ],
         ));
     }
-}
-
-/// The value behind `key:` in what ethtool prints.
-fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    text.lines().find_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix(':').map(str::trim))
 }

@@ -1,0 +1,128 @@
+//! `downbeat apply`: what a scenario asks of this machine, put onto it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use host::{Applied, Apply, ApplyError, Standing, StepState};
+use serde_json::json;
+
+use crate::output::{self, CANNOT, Failure, MET, Outcome};
+
+pub(crate) const HELP: &str = "\
+Examples:
+  downbeat apply cell.toml --host sw --dry-run    # how this machine differs from the plan
+  sudo downbeat apply cell.toml --host sw
+  sudo downbeat restore                           # as before, also after a crash
+
+Applying twice does nothing the second time; another plan takes the place of the one that is applied. Whatever fails, the
+machine is as before. See docs/apply.md.";
+
+/// Arguments of `apply`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The scenario file
+    file: PathBuf,
+    /// The host that this machine is
+    #[arg(long, value_name = "NAME")]
+    host: String,
+    /// Change nothing: print how the machine differs from the plan
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Outcome {
+        let scenario = output::read_scenario(&self.file)?;
+        let Some(host) = scenario.host_named(&self.host) else {
+            let known: Vec<_> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
+            return Err(Failure::input(format!(
+                "the scenario has no host \"{}\"\n  mend: name one of {} with --host",
+                self.host,
+                known.join(", ")
+            )));
+        };
+        let plan = tsn::plan(&scenario, host);
+        let apply = Apply::here();
+        if self.dry_run {
+            let states = apply.examine(&plan);
+            return if self.json {
+                output::json(&json!({ "format": FORMAT, "steps": states }))
+            } else {
+                Ok(tell(&states))
+            };
+        }
+        let applied = apply.apply(&plan).map_err(failure)?;
+        if self.json {
+            return output::json(&json!({ "format": FORMAT, "applied": applied }));
+        }
+        tell_applied(&applied);
+        for line in &plan.advice {
+            println!("by hand: {line}");
+        }
+        Ok(MET)
+    }
+}
+
+const FORMAT: &str = "downbeat/apply/1";
+
+/// How the machine differs from the plan, a line a step.
+fn tell(states: &[StepState]) -> u8 {
+    for state in states {
+        let line = &state.line;
+        match &state.standing {
+            Standing::AsPlanned if !state.due => println!("  = {line}"),
+            Standing::AsPlanned => println!("  ~ {line}   (again: something changes under it)"),
+            Standing::ToDo => println!("  + {line}"),
+            Standing::Different { now } => println!("  ~ {line}   ({now})"),
+            Standing::Foreign { now } => println!("  ! {line}   ({now})"),
+            Standing::Untold if state.due => println!("  + {line}"),
+            Standing::Untold => println!("  - {line}   (the device does not tell of it: left out)"),
+        }
+    }
+    let due = states.iter().filter(|state| state.due).count();
+    let foreign = states.iter().filter(|state| matches!(state.standing, Standing::Foreign { .. })).count();
+    match (due, foreign) {
+        (0, _) => println!("the machine is as planned"),
+        (due, 0) => println!("{due} steps to do"),
+        (_, foreign) => {
+            println!("{foreign} things are in the way that could not be put back: apply would refuse");
+            return CANNOT;
+        }
+    }
+    MET
+}
+
+fn tell_applied(applied: &Applied) {
+    applied.undone.iter().for_each(|line| println!("  undone: {line}"));
+    applied.done.iter().for_each(|line| println!("  {line}"));
+    applied.left_out.iter().for_each(|line| println!("  left out, the device does not tell of it: {line}"));
+    match applied.done.len() {
+        0 => println!("the machine is as planned already, {} things looked at", applied.kept),
+        done => println!(
+            "{done} steps done and read back, {} were as planned; `sudo downbeat restore` undoes them",
+            applied.kept
+        ),
+    }
+}
+
+/// In words, with how to mend it.
+pub(crate) fn failure(error: ApplyError) -> Failure {
+    let mend = match &error {
+        ApplyError::Foreign(_) => {
+            "remove it if nobody needs it (`tc qdisc del dev IFACE root`, `ip link set IFACE nomaster`), then apply again"
+        }
+        ApplyError::Step { why, .. }
+            if why.contains("Operation not permitted") || why.contains("Permission denied") =>
+        {
+            "run as root"
+        }
+        ApplyError::Step { .. } => "`downbeat check FILE --here --host NAME` looks for what the machine lacks",
+        ApplyError::NotTaken { .. } => "change what the machine cannot keep, or another kernel or driver",
+        ApplyError::Undo { .. } => "`downbeat restore` goes on where it stopped, once the cause is mended",
+        ApplyError::Journal { .. } | ApplyError::Refused(_) => "run as root, one at a time",
+    };
+    Failure::machine(format!("{error}\n  mend: {mend}"))
+}
