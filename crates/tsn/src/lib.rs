@@ -24,6 +24,9 @@
 //! assert!(tc.contains("cbs idleslope 3556 sendslope -996444 hicredit 6 locredit -101 offload 0"), "{tc}");
 //! ```
 //!
+//! [`rules::check`] says what Linux or a driver would refuse or do otherwise than meant, by a table of drivers
+//! ([`drivers`]) whose every line names its source.
+//!
 //! Nothing here reads the machine: the same scenario always gives the same plan.
 #![forbid(unsafe_code)]
 
@@ -37,8 +40,10 @@ mod plan;
 mod port;
 mod ptp;
 mod qdiscs;
+pub mod rules;
 mod vlan;
 
 pub use bridge::BRIDGE;
 pub use plan::{Command, Existing, Form, Plan, PlannedFile, Program, Setting, Step, Undo, plan};
 pub use port::{DEFAULT_KERNEL, LinuxPort, Place, device};
+pub use rules::{Finding, Severity, Situation};
