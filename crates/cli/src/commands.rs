@@ -7,6 +7,7 @@ pub(crate) mod ctl;
 pub(crate) mod init;
 pub(crate) mod latency;
 pub(crate) mod playing;
+pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod role;

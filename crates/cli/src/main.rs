@@ -45,6 +45,8 @@ enum Command {
     Init(commands::init::Arguments),
     /// Check a scenario file and tell everything that is wrong with it
     Check(commands::check::Arguments),
+    /// Write what a scenario asks of Linux: tc, ip, ethtool, ptp4l
+    Render(commands::render::Arguments),
     /// Compute worst-case delays in exact arithmetic
     Bound(commands::bound::Arguments),
     /// Run a scenario in virtual time
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Init(arguments) => arguments.execute(),
         Command::Check(arguments) => arguments.execute(),
+        Command::Render(arguments) => arguments.execute(),
         Command::Bound(arguments) => arguments.execute(),
         Command::Simulate(arguments) => arguments.execute(),
         Command::Run(arguments) => arguments.execute(),

@@ -122,7 +122,7 @@ fn wrong_arguments_end_with_2() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let plain = ["init", "check", "bound", "simulate", "run", "restore", "report", "completions"];
+    let plain = ["init", "check", "bound", "simulate", "run", "restore", "report", "render", "completions"];
     for command in plain.into_iter().chain(["publish", "loopback", "subscribe", "ctl"]) {
         let text = stdout(&downbeat(&[command, "--help"]));
         assert!(text.contains("Example") && text.contains(&format!("downbeat {command}")), "{command}: {text}");

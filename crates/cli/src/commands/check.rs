@@ -1,12 +1,15 @@
 //! `downbeat check`: everything that is wrong with a scenario file, and with the machine it is to run on.
 
 mod machine;
+mod plan;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use scenario::{Diagnostics, ReadError, Scenario, Severity};
 use serde_json::{Value, json};
+
+pub(crate) use plan::tell as tell_finding;
 
 use crate::output::{self, BAD_INPUT, Failure, MET, Outcome};
 
@@ -17,7 +20,7 @@ Examples:
   downbeat check two-hosts.toml --here --host pub --interface eth1
   sudo downbeat check --here --interface eth1 --fix           # and set right what can be set back by `restore`
 
-Exit codes: 0 nothing is wrong, 1 the machine has warnings, 2 the file is wrong, 3 the machine cannot do what the scenario
+Exit codes: 0 nothing is wrong, 1 the machine has warnings, 2 the file is wrong or Linux would refuse its plan, 3 the machine cannot do what the scenario
 asks for. See docs/doctor.md.";
 
 /// Arguments of `check`.
@@ -40,8 +43,12 @@ impl Arguments {
         let broken = matches!(outcome, Some(Err(_)));
         if self.json && (broken || !self.machine.here) {
             return outcome.map_or(Ok(MET), |outcome| {
-                output::json(&as_json(&outcome))?;
-                Ok(if broken { BAD_INPUT } else { MET })
+                let planned = outcome.as_ref().ok().map(|(scenario, _)| plan::Planned::of(scenario));
+                let mut form = as_json(&outcome);
+                planned.iter().for_each(|planned| planned.add_to(&mut form));
+                output::json(&form)?;
+                let refused = planned.is_some_and(|planned| planned.broken());
+                Ok(if broken || refused { BAD_INPUT } else { MET })
             });
         }
         let read = outcome.transpose().map_err(|error| Failure::input(error.render()))?;
@@ -49,19 +56,25 @@ impl Arguments {
             output::tell_warnings(warnings);
             tell(scenario, warnings);
         }
+        let planned = read.as_ref().map(|(scenario, _)| plan::Planned::of(scenario));
+        let refused = planned.as_ref().is_some_and(plan::Planned::broken);
+        if let (Some(planned), false) = (&planned, self.json) {
+            planned.tell();
+        }
         if !self.machine.here {
-            return Ok(MET);
+            return Ok(if refused { BAD_INPUT } else { MET });
         }
         let scenario = read.as_ref().map(|(scenario, _)| scenario);
         let examined = self.machine.examine(scenario)?;
         if self.json {
             let mut form = read.map_or_else(|| json!({ "format": FORMAT }), |read| as_json(&Ok(read)));
+            planned.iter().for_each(|planned| planned.add_to(&mut form));
             examined.add_to(&mut form);
             output::json(&form)?;
         } else {
             examined.tell();
         }
-        examined.outcome()
+        if refused { Ok(BAD_INPUT) } else { examined.outcome() }
     }
 }
 
