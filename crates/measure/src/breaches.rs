@@ -49,6 +49,10 @@ impl BreachLog {
         self.noticed.push(noticed);
     }
 
+    pub(crate) fn noticed(&self) -> &[Noticed] {
+        &self.noticed
+    }
+
     /// Puts everything into the order of time; what came twice counts once.
     pub(crate) fn sort(&mut self) {
         let key = |noticed: &Noticed| (noticed.condition, noticed.at, noticed.cycle);

@@ -113,6 +113,8 @@ pub(crate) struct StreamLog {
     pub(crate) index: Index,
     /// Cut off from what went on: nothing in it is under way.
     pub(crate) part: bool,
+    /// First and last cycle in which both ends were there, where they were told apart and did not begin or end together.
+    pub(crate) together: Option<(i64, i64)>,
     /// Writer, reader.
     pub(crate) ends: [EndLog; 2],
     tag: Option<(u16, u8)>,
@@ -144,7 +146,14 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FirstSend {
     pub(crate) handle: u32,
-    repeated: bool,
+    pub(crate) repeated: bool,
+}
+
+impl FirstSend {
+    /// Whether there was one.
+    pub(crate) fn is_known(&self) -> bool {
+        self.handle != NO_HANDLE
+    }
 }
 
 impl Message {
@@ -293,7 +302,7 @@ impl StreamLog {
         }
     }
 
-    fn message(&mut self, counter: u64, cycle: i64) -> usize {
+    pub(crate) fn message(&mut self, counter: u64, cycle: i64) -> usize {
         if let Some(position) = self.index.get(counter) {
             let message = &mut self.messages[position];
             if !message.published() {

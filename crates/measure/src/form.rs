@@ -436,4 +436,6 @@ pub mod kinds {
     pub const RECEIVE_OVERFLOW: &str = "receive-overflow";
     /// Trace records found no room: the figures are incomplete.
     pub const TRACE_OVERFLOW: &str = "trace-overflow";
+    /// Messages arrive before they left: the clocks of two hosts are further apart than was stated.
+    pub const CLOCK_DISAGREEMENT: &str = "clock-disagreement";
 }

@@ -15,16 +15,16 @@ use parquet::errors::ParquetError;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::TypePtr;
 
-pub(crate) use read::{FramesError, read};
-pub(crate) use write::write;
+pub(crate) use read::{FramesError, Group, guarded, open, read};
+pub(crate) use write::{optional, required, write};
 
 /// The format that `frames.parquet` names.
 pub(crate) const FRAMES_FORMAT: &str = "downbeat/frames/1";
 
-const FORMAT_KEY: &str = "format";
+pub(crate) const FORMAT_KEY: &str = "format";
 const INSTANTS: [&str; 8] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"];
 /// Rows encoded or decoded at once, and in a row group: bounds what writing and reading need beside the rows.
-const BATCH_ROWS: usize = 1 << 16;
+pub(crate) const BATCH_ROWS: usize = 1 << 16;
 
 /// Columns in the order in which they are written.
 const SCHEMA: &str = "
@@ -51,7 +51,7 @@ fn schema() -> Result<TypePtr, ParquetError> {
 }
 
 /// The operating system's error inside parquet's, so that a full disk is told as such.
-fn from_parquet(error: ParquetError) -> io::Error {
+pub(crate) fn from_parquet(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => *error,

@@ -92,10 +92,16 @@ fn find_gaps(stream: &Stream, log: &mut StreamLog, lost_records: &[(HostId, u64)
 
 /// Decides for every published message that did not come all the way where it was lost.
 fn mark_fates(stream: &Stream, log: &mut StreamLog) {
-    let StreamLog { messages, ends: [writer, reader], part, .. } = log;
+    let StreamLog { messages, ends: [writer, reader], part, together, .. } = log;
     let trim = if *part { i64::MAX } else { trim_from(stream, messages) };
+    let apart = |cycle: i64| together.is_some_and(|(first, last)| cycle < first || cycle > last);
     for message in messages.iter_mut().filter(|m| m.published() && !m.complete(stream.echo)) {
-        message.flags |= fate(stream, message, writer, reader, trim);
+        message.flags |= match fate(stream, message, writer, reader, trim) {
+            flags::LOST_PUBLISHER => flags::LOST_PUBLISHER,
+            // Nobody was there to take it: that is no loss of the network.
+            _ if apart(message.cycle) => flags::UNKNOWN,
+            fate => fate,
+        };
     }
 }
 

@@ -5,6 +5,8 @@
 //! with their causes. [`Parts`] say what the time of each message consists of, [`Margins`] what the
 //! phases left of theirs. [`summarise`] makes the form of `run.json` out of it, [`write_run`] and [`read_run`] keep it.
 //!
+//! What hosts on machines of their own left in a folder each, [`join_folders`] joins.
+//!
 //! [`LatencyFile`] is the other form: a host's wake-up latencies, counted in a [`Histogram`].
 //!
 //! ```
@@ -45,6 +47,7 @@ mod explain;
 mod form;
 mod frames_file;
 mod gaps;
+mod halves;
 mod histogram;
 mod incidents;
 mod index;
@@ -67,10 +70,11 @@ pub use explain::{
     CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
 };
 pub use form::*;
+pub use halves::{JoinError, Joined, join_folders};
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use rows::{FrameRow, flags};
-pub use store::{ResultsError, part_folders, read_run, run_folder, write_run, write_whole};
+pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, write_run, write_whole};
 pub use summary::{fingerprint, summarise};
 pub use trace::{Event, EventKind, LAUNCH_SKIPPED, Phase, Record, Refused, Side};
 pub use whole::Whole;

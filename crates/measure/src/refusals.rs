@@ -32,6 +32,14 @@ impl Kinds {
         self.inconsistent += u64::from(frames.inconsistent);
     }
 
+    pub(crate) fn sum(&mut self, other: &Self) {
+        self.foreign += other.foreign;
+        self.stale += other.stale;
+        self.repeated += other.repeated;
+        self.wrong_tag += other.wrong_tag;
+        self.inconsistent += other.inconsistent;
+    }
+
     pub(crate) fn all(&self) -> u64 {
         self.foreign + self.stale + self.repeated + self.wrong_tag + self.inconsistent
     }
@@ -79,6 +87,18 @@ impl Refusals {
                     _ => self.found.push(flood),
                 }
             }
+        }
+    }
+
+    /// What was kept of them: floods, and last what may become one.
+    pub(crate) fn kept(&self) -> &[Flood] {
+        &self.found
+    }
+
+    /// Keeps one that another part of the trace has.
+    pub(crate) fn keep(&mut self, flood: Flood) {
+        if self.found.len() < MOST {
+            self.found.push(flood);
         }
     }
 

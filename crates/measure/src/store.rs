@@ -10,9 +10,11 @@ use scenario::Scenario;
 use crate::frames_file::{self, FRAMES_FORMAT, FramesError};
 use crate::{FrameRow, RUN_FORMAT, RunFile};
 
-const RUN: &str = "run.json";
+pub(crate) const RUN: &str = "run.json";
 const FRAMES: &str = "frames.parquet";
 const SCENARIO: &str = "scenario.toml";
+/// The file of a role's folder with what its ends know beside their messages.
+pub const ENDS_FILE: &str = "ends.parquet";
 
 /// Why a run folder could not be written or read.
 #[derive(Debug)]
@@ -173,7 +175,11 @@ pub fn part_folders(dir: &Path) -> Result<Vec<PathBuf>, ResultsError> {
     Ok(run.parts.iter().map(|part| dir.join(&part.folder)).collect())
 }
 
-fn write_file(dir: &Path, name: &str, write: impl FnOnce(&File) -> io::Result<()>) -> Result<(), ResultsError> {
+pub(crate) fn write_file(
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), ResultsError> {
     let (path, temporary) = (dir.join(name), dir.join(format!("{name}.part")));
     let written = File::create(&temporary).and_then(|file| write(&file)).and_then(|()| fs::rename(&temporary, &path));
     written.map_err(|source| {
@@ -197,28 +203,40 @@ pub(crate) fn failed(path: &Path, doing: &'static str, source: io::Error) -> Res
 /// When a file is missing, cut short, of another format, or does not fit the others.
 pub fn read_run(dir: &Path) -> Result<(RunFile, Vec<FrameRow>, String), ResultsError> {
     let run = read_run_file(&dir.join(RUN))?;
+    let scenario = read_scenario_text(dir, &run)?;
+    let path = dir.join(FRAMES);
+    let file = File::open(&path).map_err(|source| failed(&path, "read", source))?;
+    let bytes = file.metadata().map_err(|source| failed(&path, "read", source))?.len();
+    let names: Vec<_> = run.streams.iter().map(|stream| stream.name.as_str()).collect();
+    let rows = frames_file::read(file, &names).map_err(|error| broken_table(&path, bytes, error, FRAMES_FORMAT))?;
+    Ok((run, rows, scenario))
+}
+
+/// What is wrong with a table of so many bytes.
+pub(crate) fn broken_table(path: &Path, bytes: u64, error: FramesError, expected: &'static str) -> ResultsError {
+    let path = path.to_owned();
+    match error {
+        FramesError::Io(source) => failed(&path, "read", source),
+        FramesError::Broken(found) => ResultsError::Broken { path, bytes, found },
+        FramesError::Format(found) => ResultsError::Format { path, found, expected },
+        FramesError::Column(found) => ResultsError::Content { path, found },
+        FramesError::Stream(name) => {
+            ResultsError::Content { path, found: format!("it has a stream \"{name}\", {RUN} has not") }
+        }
+    }
+}
+
+/// The text of a folder's scenario.
+pub(crate) fn read_scenario_text(dir: &Path, run: &RunFile) -> Result<String, ResultsError> {
     let path = dir.join(SCENARIO);
     let scenario = fs::read_to_string(&path).map_err(|source| failed(&path, "read", source))?;
     if crate::fingerprint(&scenario) != run.scenario.sha256 {
         return Err(ResultsError::Content { path, found: format!("its SHA-256 is not the one in {RUN}") });
     }
-    let path = dir.join(FRAMES);
-    let file = File::open(&path).map_err(|source| failed(&path, "read", source))?;
-    let bytes = file.metadata().map_err(|source| failed(&path, "read", source))?.len();
-    let names: Vec<_> = run.streams.iter().map(|stream| stream.name.as_str()).collect();
-    let rows = frames_file::read(file, &names).map_err(|error| match error {
-        FramesError::Io(source) => failed(&path, "read", source),
-        FramesError::Broken(found) => ResultsError::Broken { path: path.clone(), bytes, found },
-        FramesError::Format(found) => ResultsError::Format { path: path.clone(), found, expected: FRAMES_FORMAT },
-        FramesError::Column(found) => ResultsError::Content { path: path.clone(), found },
-        FramesError::Stream(name) => {
-            ResultsError::Content { path: path.clone(), found: format!("it has a stream \"{name}\", {RUN} has not") }
-        }
-    })?;
-    Ok((run, rows, scenario))
+    Ok(scenario)
 }
 
-fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
+pub(crate) fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
     let text = fs::read(path).map_err(|source| failed(path, "read", source))?;
     let path = path.to_owned();
     let broken = |error: serde_json::Error| ResultsError::Broken {

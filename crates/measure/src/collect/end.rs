@@ -106,6 +106,19 @@ impl<T> First<T> {
             None => *this = Some(Self { at, what, count: 1 }),
         }
     }
+
+    /// Adds what another part of the trace has.
+    pub(crate) fn sum(this: &mut Option<Self>, other: Self) {
+        match this {
+            Some(first) => {
+                first.count += other.count;
+                if other.at < first.at {
+                    (first.at, first.what) = (other.at, other.what);
+                }
+            }
+            None => *this = Some(other),
+        }
+    }
 }
 
 impl EndLog {

@@ -47,8 +47,13 @@ impl From<ParquetError> for FramesError {
 
 /// Reads rows; `names` are those of the streams by index.
 pub(crate) fn read(file: File, names: &[&str]) -> Result<Vec<FrameRow>, FramesError> {
+    guarded(|| read_table(file, names))
+}
+
+/// Reads, and takes a panic for a damaged file.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, FramesError>) -> Result<T, FramesError> {
     // The parquet reader is meant to return errors, but a damaged file must not end the program if it does not.
-    catch_unwind(AssertUnwindSafe(|| read_table(file, names))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         let said = message(&*panic);
         Err(FramesError::Broken(said.unwrap_or_else(|| "its content contradicts itself".to_owned())))
     })
@@ -58,15 +63,22 @@ fn message(panic: &(dyn Any + std::marker::Send)) -> Option<String> {
     panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
 }
 
-fn read_table(file: File, names: &[&str]) -> Result<Vec<FrameRow>, FramesError> {
+/// Opens a table of this format; gives its size too.
+pub(crate) fn open(file: File, expected: &str) -> Result<(SerializedFileReader<File>, u64), FramesError> {
     let size = file.metadata().map_err(FramesError::Io)?.len();
     let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata().file_metadata();
     let mut pairs = metadata.key_value_metadata().into_iter().flatten();
     let format = pairs.find(|pair| pair.key == FORMAT_KEY).and_then(|pair| pair.value.clone());
-    if format.as_deref() != Some(FRAMES_FORMAT) {
+    if format.as_deref() != Some(expected) {
         return Err(FramesError::Format(format));
     }
+    Ok((reader, size))
+}
+
+fn read_table(file: File, names: &[&str]) -> Result<Vec<FrameRow>, FramesError> {
+    let (reader, size) = open(file, FRAMES_FORMAT)?;
+    let metadata = reader.metadata().file_metadata();
     let expected = SchemaDescriptor::new(schema()?);
     let streams: HashMap<&[u8], u16> = names.iter().zip(0..).map(|(name, index)| (name.as_bytes(), index)).collect();
     let mut rows = Vec::new();
@@ -81,12 +93,12 @@ fn read_table(file: File, names: &[&str]) -> Result<Vec<FrameRow>, FramesError> 
 }
 
 /// A row group being read.
-struct Group<'a> {
-    group: &'a dyn RowGroupReader,
+pub(crate) struct Group<'a> {
+    pub(crate) group: &'a dyn RowGroupReader,
     /// Bytes of the file.
-    size: u64,
+    pub(crate) size: u64,
     /// The schema as it is written.
-    expected: &'a SchemaDescriptor,
+    pub(crate) expected: &'a SchemaDescriptor,
 }
 
 /// What a row holds before its columns are read.
@@ -94,10 +106,15 @@ const BLANK: FrameRow =
     FrameRow { stream: 0, cycle: 0, counter: 0, sequence: None, bytes: 0, launch: None, t: [None; 8], flags: 0 };
 
 impl Group<'_> {
+    /// How many rows it has.
+    pub(crate) fn rows(&self) -> Result<usize, FramesError> {
+        usize::try_from(self.group.metadata().num_rows())
+            .map_err(|_| FramesError::Broken("a row group has fewer than no rows".to_owned()))
+    }
+
     /// Appends the rows of the group.
     fn read(&self, streams: &HashMap<&[u8], u16>, rows: &mut Vec<FrameRow>) -> Result<(), FramesError> {
-        let mut left = usize::try_from(self.group.metadata().num_rows())
-            .map_err(|_| FramesError::Broken("a row group has fewer than no rows".to_owned()))?;
+        let mut left = self.rows()?;
         let mut stream = self.column::<ByteArrayType>("stream", left)?;
         let mut cycle = self.column::<Int64Type>("cycle", left)?;
         let mut counter = self.column::<Int64Type>("counter", left)?;
@@ -139,7 +156,7 @@ impl Group<'_> {
     }
 
     /// The column `name` of a group of so many rows, when it is there and of the expected type.
-    fn column<T: DataType>(&self, name: &'static str, rows: usize) -> Result<Column<T>, FramesError> {
+    pub(crate) fn column<T: DataType>(&self, name: &'static str, rows: usize) -> Result<Column<T>, FramesError> {
         let named = |column: &ColumnDescriptor| matches!(column.path().parts(), [only] if only == name);
         let schema = self.group.metadata().schema_descr();
         let place = schema.columns().iter().position(|column| named(column));
@@ -170,7 +187,7 @@ impl Group<'_> {
 }
 
 /// A column of a row group being read.
-struct Column<T: DataType> {
+pub(crate) struct Column<T: DataType> {
     name: &'static str,
     nullable: bool,
     /// Rows of the row group, and how many of them are not read yet.
@@ -185,7 +202,7 @@ struct Column<T: DataType> {
 
 impl<T: DataType> Column<T> {
     /// Reads the next value of each of the rows and sets it, where there is one.
-    fn fill(&mut self, batch: &mut [FrameRow], mut set: impl FnMut(&mut FrameRow, &T::T)) -> Result<(), FramesError> {
+    pub(crate) fn fill<R>(&mut self, batch: &mut [R], mut set: impl FnMut(&mut R, &T::T)) -> Result<(), FramesError> {
         self.left -= batch.len();
         if self.next(batch.len())? < batch.len() {
             return Err(FramesError::Broken(format!("column `{}` has fewer than {} rows", self.name, self.rows)));

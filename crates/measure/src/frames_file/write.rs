@@ -62,7 +62,7 @@ fn write_group(
     required::<Int32Type>(group, rows.iter().map(|row| row.flags.cast_signed()))
 }
 
-fn required<T: DataType>(
+pub(crate) fn required<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, impl Write + std::marker::Send>,
     values: impl Iterator<Item = T::T>,
 ) -> Result<(), ParquetError> {
@@ -70,7 +70,7 @@ fn required<T: DataType>(
 }
 
 /// A column with nulls: the values that are there, and for every row a level, 1 where there is one.
-fn optional<T: DataType>(
+pub(crate) fn optional<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, impl Write + std::marker::Send>,
     values: impl Iterator<Item = Option<T::T>>,
 ) -> Result<(), ParquetError> {

@@ -17,6 +17,7 @@
 //! | `flood` | a hundred frames or more that were read and not taken, more than two a cycle (the newest message again does not count: a partner without news repeats itself), none more than ten cycles after the one before; once an end and stretch of time |
 //! | `receive-overflow` | frames found no room in the receive queue of an interface; from the sockets' own counts |
 //! | `trace-overflow` | trace records found no room because the collector did not fetch them: cycles of an end are unknown, and what was under way in them counts neither as lost nor as complete |
+//! | `clock-disagreement` | of a joined run: by the clocks of two hosts messages arrived before they left, by more than the error that was stated; once a stream and direction |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
 
 mod backlog;

@@ -176,6 +176,10 @@ pub(super) fn trace_missing(seen: &Seen<'_>) -> Vec<Incident> {
             incidents.push(seen.incident(kinds::TRACE_MISSING, at, cause, 0));
             continue;
         }
+        // Hosts that were stopped one after the other did not stop each other.
+        if seen.log.together.is_some() {
+            continue;
+        }
         // Where records found no room the trace has gaps, and another incident says so.
         if let (Some(last), Some(other), true) =
             (ends[side].last_cycle, ends[1 - side].last_cycle, ends[side].gaps.is_empty())
