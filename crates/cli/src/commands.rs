@@ -5,6 +5,7 @@ pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod init;
+pub(crate) mod join;
 pub(crate) mod latency;
 pub(crate) mod playing;
 pub(crate) mod render;

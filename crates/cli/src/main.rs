@@ -64,6 +64,8 @@ enum Command {
     /// Play the readers of one host that only read, on this machine
     #[command(after_help = role::SUBSCRIBE_HELP)]
     Subscribe(RoleArguments),
+    /// Join the run folders of hosts on machines of their own into one
+    Join(commands::join::Arguments),
     /// Ask something that runs: status, stop, rotate
     Ctl(commands::ctl::Arguments),
     /// Put what a scenario asks of a host onto this machine: queues, gates, VLANs, clocks (needs root)
@@ -115,6 +117,7 @@ fn main() -> ExitCode {
         Command::Publish(arguments) => arguments.execute(Part::Publish),
         Command::Loopback(arguments) => arguments.execute(Part::Loopback),
         Command::Subscribe(arguments) => arguments.execute(Part::Subscribe),
+        Command::Join(arguments) => arguments.execute(),
         Command::Ctl(arguments) => arguments.execute(),
         Command::Apply(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),

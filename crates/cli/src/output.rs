@@ -90,6 +90,9 @@ pub(crate) fn run_code(run: &RunFile) -> u8 {
 
 /// The result of a run for people: figures, losses, incidents, verdict.
 pub(crate) fn tell_run(run: &RunFile) {
+    if let Some(error) = run.machine.get("clock_error_ns").and_then(serde_json::Value::as_i64) {
+        println!("one-way figures rest on clocks said to be within {} of each other", units::Nanos(error));
+    }
     for stream in &run.streams {
         match stream.arrived {
             Some(arrived) if stream.frames == 0 => {

@@ -19,6 +19,8 @@ pub(crate) struct Rotation {
     scenario: Arc<Scenario>,
     folder: PathBuf,
     every: Option<Nanos>,
+    /// Whether parts are to be joined with those of other hosts.
+    pub(crate) keep_ends: bool,
     last: Tai,
     number: u32,
     writing: Option<JoinHandle<Written>>,
@@ -38,6 +40,7 @@ impl Rotation {
             scenario: Arc::new(scenario.clone()),
             folder: folder.to_owned(),
             every,
+            keep_ends: false,
             last: start,
             number: 0,
             writing: None,
@@ -105,12 +108,15 @@ impl Rotation {
         machine.insert("part".into(), json!({ "number": number, "until_ns": until.0 }));
         let name = format!("part-{number:04}");
         let path = self.folder.join(&name);
+        let keep_ends = self.keep_ends;
         self.writing = Some(std::thread::spawn(move || {
+            let ends = if keep_ends { part.write_ends(&path, &scenario) } else { Ok(()) };
             let mut seen = part.finish(&scenario);
             seen.incidents.extend(incidents);
             seen.incidents.sort_by_key(|incident| incident.at_ns);
             let run = measure::summarise(&scenario, &seen, Kind::Measured, machine);
-            let written = measure::write_run(&path, &scenario, &run, &seen.rows).map_err(failed(&path));
+            let written = ends.and_then(|()| measure::write_run(&path, &scenario, &run, &seen.rows));
+            let written = written.map_err(failed(&path));
             seen.rows = Vec::new();
             Written { name, path, outcome: written.map(|()| (run, seen)) }
         }));

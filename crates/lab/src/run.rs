@@ -115,19 +115,23 @@ pub fn run(
         let run = measured.rotation.finish(measured.collector, measured.machine, measured.incidents)?;
         return Ok(RunOutcome { run, rows: Vec::new(), notes, load: measured.load });
     }
+    let failed = |source| LabError::Results { folder: options.folder.clone(), source };
+    if venue.is_one_of_several() {
+        measured.collector.write_ends(&options.folder, scenario).map_err(failed)?;
+    }
     let mut observations = measured.collector.finish(scenario);
     observations.incidents.append(&mut measured.incidents);
     observations.incidents.extend(measured.lost.incidents(&observations.incidents));
     observations.incidents.sort_by_key(|incident| incident.at_ns);
     let nothing_ran = observations.rows.is_empty() && observations.hosts.is_empty();
     if nothing_ran && interrupted.load(Ordering::Relaxed) {
+        _ = std::fs::remove_file(options.folder.join(measure::ENDS_FILE));
         // Only if nothing else has come to be in it.
         _ = std::fs::remove_dir(&options.folder);
         return Err(LabError::Interrupted);
     }
     let run = measure::summarise(scenario, &observations, Kind::Measured, measured.machine);
-    measure::write_run(&options.folder, scenario, &run, &observations.rows)
-        .map_err(|source| LabError::Results { folder: options.folder.clone(), source })?;
+    measure::write_run(&options.folder, scenario, &run, &observations.rows).map_err(failed)?;
     Ok(RunOutcome { run, rows: observations.rows, notes, load: measured.load })
 }
 
@@ -173,6 +177,7 @@ fn measured(
 
     let mut collector = Collector::of_ends(scenario, |stream, side| venue.has(scenario, stream, side));
     let mut rotation = Rotation::new(scenario, &options.folder, options.rotate_every, start);
+    rotation.keep_ends = venue.is_one_of_several();
     *desk.status() = first_status(scenario, options, venue, &hosts);
     let mut pauses = Pauses::new(&options.pauses);
     let mut incidents = Vec::new();
