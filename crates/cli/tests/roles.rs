@@ -171,6 +171,82 @@ fn hosts_on_machines_of_their_own_meet_by_the_time_alone() {
     let folders = [bench.out("pub"), bench.out("loop")].map(|folder| folder.to_str().unwrap().to_string());
     let output = common::downbeat(&["report", &folders[0], &folders[1], "--out", page.to_str().unwrap()]);
     assert!(output.status.success(), "{}", stderr(&output));
+
+    // Joined they are one run, with what neither could know.
+    let both = bench.out("both");
+    let join = |folders: [&str; 2], out: &Path| {
+        let out = out.to_str().unwrap();
+        common::downbeat(&["join", folders[0], folders[1], "--clock-error", "0us", "--out", out])
+    };
+    let output = join([&folders[0], &folders[1]], &both);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    assert!(stdout(&output).contains("one-way figures rest on clocks"), "{}", stdout(&output));
+    let joined = run_json(&both);
+    let whole = &joined["streams"][0];
+    for path in
+        ["/frames", "/round_trip/wire/count", "/round_trip/wire/p50", "/round_trip/counter/p50", "/counters/missed"]
+    {
+        assert_eq!(whole.pointer(path), stream.pointer(path), "{path}");
+    }
+    assert_eq!(whole["arrived"], reader["streams"][0]["arrived"]);
+    // Of those that were not lost, where the reader's stamp came: one way is a part of the way there and back.
+    let one_way = &whole["one_way"];
+    assert!(one_way["count"].as_u64().unwrap() > frames / 2, "{one_way}");
+    assert!(
+        one_way["min"].as_i64().unwrap() > 0 && one_way["p50"].as_i64() < whole["round_trip"]["wire"]["p50"].as_i64()
+    );
+    assert!(whole["split"].is_object() && whole["loss"]["dL"].is_u64() && whole["loss"]["dLinkL"].is_u64(), "{whole}");
+    assert!(!kinds(&joined).contains(&"clock-disagreement") && !kinds(&joined).contains(&"trace-missing"));
+    assert_eq!(joined["machine"]["clock_error_ns"], 0);
+    for (output, words) in [
+        (join([&folders[0], &folders[0]], &bench.out("same")), "both hold the writer"),
+        (join([&folders[0], &folders[1]], &both), "holds a run already"),
+        (join([&folders[0], both.to_str().unwrap()], &bench.out("again")), "joined already"),
+    ] {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn somebody_elses_xdp_programme_is_left_alone() {
+    if !can_run("somebody_elses_xdp_programme") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-xdp");
+    let attached = || {
+        let output = Command::new("ip").args(["-n", "t-xdp-pub", "-d", "link", "show", "eth0"]).output().unwrap();
+        let text = stdout(&output);
+        text.split_once("prog/xdp id ").and_then(|(_, rest)| rest.split_whitespace().next().map(str::to_owned))
+    };
+    // It is attached as long as its owner, a thread inside the network, has it open.
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let owner = std::thread::spawn(move || {
+        rt::process::enter_network_namespace(Path::new("/run/netns/t-xdp-pub")).unwrap();
+        let port = link::xdp::XdpPort::open("eth0", link::xdp::XdpOptions::default()).unwrap();
+        ready.send(()).unwrap();
+        _ = is_done.recv();
+        drop(port);
+    });
+    is_ready.recv().unwrap();
+    let programme = attached().expect("it is attached");
+    let refused = bench.role("publish", "xdp", &["--cycles", "300", "--link", "xdp"]).output().unwrap();
+    let text = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(3), "{text}");
+    assert!(text.contains("eth0") && text.contains("XDP") && text.contains(&programme), "{text}");
+    assert_eq!(attached().as_ref(), Some(&programme), "a refusal takes nothing away");
+    let output = bench.role("publish", "auto", &["--cycles", "300"]).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let run = run_json(&bench.out("auto"));
+    assert!(run["streams"][0]["frames"].as_u64().unwrap() > 100);
+    let reached = &run["machine"]["ways"]["pub"][0];
+    assert!(reached["receive"].as_str().unwrap().starts_with("packet"), "{reached}");
+    assert!(reached["why"].as_str().is_some_and(|why| !why.is_empty()), "{reached}");
+    assert_eq!(attached(), Some(programme), "nor does a run beside it");
+    done.send(()).unwrap();
+    owner.join().unwrap();
 }
 
 #[test]
