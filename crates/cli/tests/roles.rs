@@ -491,6 +491,22 @@ fn a_rotation_counts_nothing_as_lost_and_every_message_once() {
         sum(&bench.out("loop"), &reader, "/streams/0/arrived"),
         reader["streams"][0]["arrived"].as_u64().unwrap()
     );
+    // Parts of both sides are cut at different instants and are one run when joined.
+    let (both, looping) = (bench.out("both"), bench.out("loop"));
+    let [one, other, out] = [&folder, &looping, &both].map(|path| path.to_str().unwrap());
+    let output = common::downbeat(&["join", other, one, "--clock-error", "0us", "--out", out]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let joined = run_json(&both);
+    let whole = &joined["streams"][0];
+    for known in ["/frames", "/counters/missed"] {
+        assert_eq!(whole.pointer(known), stream.pointer(known), "{known}");
+    }
+    assert_eq!(whole["arrived"], reader["streams"][0]["arrived"]);
+    assert!(
+        whole["one_way"]["count"].as_u64().unwrap() > stream["frames"].as_u64().unwrap() / 2,
+        "{}",
+        whole["one_way"]
+    );
     let page = bench.out("r.html");
     let output = common::downbeat(&["report", folder.to_str().unwrap(), "--out", page.to_str().unwrap()]);
     assert!(output.status.success(), "{}", stderr(&output));
