@@ -43,6 +43,8 @@ pub struct CounterApplication {
     phases_without_news: u32,
     /// Counter to be published: 0 before there is one.
     outgoing: u64,
+    /// An Echo answers only when it is told to.
+    leaves_answers: bool,
     /// The first counter that a Source writes.
     first: u64,
     history: History,
@@ -60,6 +62,7 @@ impl CounterApplication {
             read: None,
             phases_without_news: 0,
             outgoing: 0,
+            leaves_answers: false,
             first: 1,
             history: History::new(),
             missed: 0,
@@ -109,6 +112,29 @@ impl CounterApplication {
         self.first = first.max(1);
     }
 
+    /// Lets an Echo answer what [`Self::answer`] says, not what it reads.
+    pub(crate) fn leave_answers(&mut self) {
+        self.leaves_answers = true;
+    }
+
+    /// The counter that is published from now on, in the output too.
+    pub(crate) fn answer(&mut self, counter: u64, output: &mut [u8]) {
+        self.outgoing = counter;
+        self.write(output);
+    }
+
+    /// Places of the counter in the images that are read and published.
+    pub(crate) const fn places(&self) -> (usize, usize) {
+        (self.input_at, self.output_at)
+    }
+
+    #[inline]
+    fn write(&self, output: &mut [u8]) {
+        if let Some(place) = output.get_mut(self.output_at..).and_then(<[u8]>::first_chunk_mut) {
+            *place = self.outgoing.to_le_bytes();
+        }
+    }
+
     /// There was news, though the application was not given it.
     pub(crate) fn withheld(&mut self) {
         self.phases_without_news = 0;
@@ -135,8 +161,8 @@ impl CounterApplication {
         self.missed += step.missed;
         match self.role {
             Role::Source => step.round_trip_cycles = self.history.elapsed(counter, cycle),
-            Role::Echo => self.outgoing = counter,
-            Role::Sink => {}
+            Role::Echo if !self.leaves_answers => self.outgoing = counter,
+            Role::Echo | Role::Sink => {}
         }
     }
 }
@@ -161,9 +187,7 @@ impl Application for CounterApplication {
             }
             _ => {}
         }
-        if let Some(place) = output.get_mut(self.output_at..).and_then(<[u8]>::first_chunk_mut) {
-            *place = self.outgoing.to_le_bytes();
-        }
+        self.write(output);
         step
     }
 }

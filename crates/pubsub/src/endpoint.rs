@@ -1,12 +1,15 @@
 //! One end of a stream at one station: subscriber, application and publisher, phase by phase.
 //!
-//! The process image is one counter that all variables repeat. A message whose variables differ is
-//! [`Reception::Inconsistent`] and never reaches the image, so the image need not hold them one by one.
+//! As a rule the process image is one counter that all variables repeat. A message whose variables differ is
+//! [`Reception::Inconsistent`] then and never reaches the image, so the image need not hold them one by one. Where
+//! [variables are values of their own](Endpoint::with_values) only the first of them is the counter.
 
+mod values;
 mod watched;
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::ops::Range;
 
 use units::Tai;
 use wire::{BuiltInType, EthernetHeader, Value};
@@ -20,6 +23,9 @@ use crate::layout::NetworkMessageLayout;
 use crate::publisher::Publisher;
 use crate::subscriber::{Admission, Staged, Subscriber};
 use crate::subscription::SubscriberConfig;
+
+use values::Values;
+pub use values::{Delivered, OUTSIDE_CYCLES};
 
 /// After this many application phases without news an endpoint takes the next message with another counter than the
 /// last, whatever its counter and sequence number: a restarted writer is heard again, which the rule of the standard
@@ -158,16 +164,29 @@ pub struct Endpoint {
     unread: u64,
     /// What it watches for, if anything.
     watch: Option<Box<Watch>>,
+    /// Where its variables are, if they are more than the counter.
+    values: Option<Box<Values>>,
 }
 
 impl Endpoint {
     /// An endpoint before its first cycle. Everything is allocated here.
+    ///
+    /// # Errors
+    /// The role lacks what it needs or has what it does not, or the frames have no such variables.
     pub fn new(config: EndpointConfig) -> Result<Self, LayoutError> {
+        Self::build(config, |layout, counters| ImageLayout::repeating(layout, 0, counters))
+    }
+
+    /// The same with an image that `place` lays out for a layout, given which fields are the variables.
+    fn build(
+        config: EndpointConfig,
+        place: impl Fn(&NetworkMessageLayout, Range<usize>) -> Option<ImageLayout>,
+    ) -> Result<Self, LayoutError> {
         let EndpointConfig { role, write, read, variables } = config;
         check(role, write.is_some(), read.is_some())?;
         let (mut output, mut output_at, mut publisher) = (Box::default(), 0, None);
         if let Some((layout, ethernet)) = &write {
-            let (image, counter_at) = counter_image(layout, variables)?;
+            let (image, counter_at) = counter_image(layout, variables, &place)?;
             let mut values = vec![0; image.bytes()].into_boxed_slice();
             // The fields before the counters: the Boolean of the papers' frames is the publisher's running state.
             for field in 0..image.fields(0).len() {
@@ -178,7 +197,7 @@ impl Endpoint {
         }
         let (mut subscriber, mut input_at, mut counter_field) = (None, 0, 0);
         if let Some(layout) = read {
-            let (image, counter_at) = counter_image(&layout, variables)?;
+            let (image, counter_at) = counter_image(&layout, variables, &place)?;
             input_at = counter_at;
             counter_field = counter_fields(&layout, variables)?.start;
             subscriber = Some(Subscriber::with_image(SubscriberConfig::strict(layout), image)?);
@@ -194,6 +213,7 @@ impl Endpoint {
             resynchronised: 0,
             unread: 0,
             watch: None,
+            values: None,
         })
     }
 
@@ -225,10 +245,15 @@ impl Endpoint {
             Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
         }
         let counter = self.application.counter(subscriber.staged());
-        if self.watch.is_some() {
-            return self.receive_watched(uadp, counter);
+        let reception = if self.watch.is_some() {
+            self.receive_watched(uadp, counter)
+        } else {
+            self.take::<false>(counter).of(counter)
+        };
+        if let Some(values) = &mut self.values {
+            values.received(&reception);
         }
-        self.take::<false>(counter).of(counter)
+        reception
     }
 
     /// The counter of a message that this endpoint could read, without taking it: for frames that must not be taken,
@@ -279,9 +304,15 @@ impl Endpoint {
     /// endpoint reads the newest message, and an Echo copies it to what it will publish.
     #[inline]
     pub fn application(&mut self, cycle: i64) -> Step {
-        if self.watch.is_some() {
-            return self.application_watched(cycle);
+        let step = if self.watch.is_some() { self.application_watched(cycle) } else { self.application_plain(cycle) };
+        if self.values.is_some() {
+            self.follow(&step);
         }
+        step
+    }
+
+    #[inline(always)]
+    fn application_plain(&mut self, cycle: i64) -> Step {
         let Some(subscriber) = &mut self.subscriber else {
             return self.application.cycle(cycle, Input::default(), &mut self.output);
         };
@@ -343,17 +374,21 @@ fn check(role: Role, writes: bool, reads: bool) -> Result<(), LayoutError> {
     }
 }
 
-/// The image in which the counters share a place, and that place.
-fn counter_image(layout: &NetworkMessageLayout, variables: u16) -> Result<(ImageLayout, usize), LayoutError> {
+/// The image, and the place of the counter in it.
+fn counter_image(
+    layout: &NetworkMessageLayout,
+    variables: u16,
+    place: impl Fn(&NetworkMessageLayout, Range<usize>) -> Option<ImageLayout>,
+) -> Result<(ImageLayout, usize), LayoutError> {
     let fields = counter_fields(layout, variables)?;
     let first = fields.start;
-    let image = ImageLayout::repeating(layout, 0, fields);
+    let image = place(layout, fields);
     let placed = image.and_then(|image| image.fields(0).get(first).map(|place| place.offset).map(|at| (image, at)));
     placed.ok_or(LayoutError::Variables { variables, found: 0 })
 }
 
 /// Which fields of the first DataSetMessage are the counters: the last `variables`, all UInt64.
-fn counter_fields(layout: &NetworkMessageLayout, variables: u16) -> Result<core::ops::Range<usize>, LayoutError> {
+fn counter_fields(layout: &NetworkMessageLayout, variables: u16) -> Result<Range<usize>, LayoutError> {
     let fields = layout.data_sets.first().map_or(&[][..], |set| &set.fields);
     let found = fields.iter().rev().take_while(|&&ty| ty == BuiltInType::UInt64).count();
     let count = usize::from(variables);

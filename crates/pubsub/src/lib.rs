@@ -10,7 +10,7 @@
 //! once a cycle; a [`Subscriber`] has the newest values of a WriterGroup, its sequence windows and timeouts, and takes
 //! messages of other forms too, through the general decoder of `wire`. A [`Dispatcher`] finds the subscriber of a
 //! message among many. An [`Endpoint`] puts the three to work as one station's end of a stream, phase by phase, with
-//! a counter as its application; it may [watch](Endpoint::watched) for [conditions](Condition) that call for an
+//! a counter as its application, or with values that come [from outside](Endpoint::outside); it may [watch](Endpoint::watched) for [conditions](Condition) that call for an
 //! [`Action`].
 //!
 //! No clock, no socket: `cycle`, the time and received bytes come in, frames go out. So the same
@@ -89,7 +89,7 @@ pub use breach::{
 };
 pub use counter::{CounterApplication, Role};
 pub use dispatch::{DispatchError, DispatchKey, Dispatcher, MAX_STEPS};
-pub use endpoint::{Counts, Endpoint, EndpointConfig, Outgoing, RESYNC_PHASES, Reception};
+pub use endpoint::{Counts, Delivered, Endpoint, EndpointConfig, OUTSIDE_CYCLES, Outgoing, RESYNC_PHASES, Reception};
 pub use error::{LayoutError, Mismatch, PatchError};
 pub use general::Rejected;
 pub use image::{ImageField, ImageLayout, ImageSize};

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::ops::Range;
 
 use units::{Nanos, Tai};
 use wire::BuiltInType;
@@ -56,10 +57,11 @@ pub(crate) struct Substitute {
     pub(crate) published: bool,
 }
 
-/// Where an image has its counter and the Booleans before it.
+/// Where an image has its variables and the Booleans before them.
 #[derive(Debug, Clone, Default)]
 struct Places {
-    counter: usize,
+    /// One UInt64 that all variables share, or all of them.
+    variables: Range<usize>,
     running: Option<usize>,
 }
 
@@ -107,8 +109,14 @@ pub(crate) struct Cycle {
 }
 
 impl Watch {
-    /// `reads` and `writes` are the images of the end.
-    pub(crate) fn new(rules: BreachRules, source: bool, reads: &ImageLayout, writes: Option<&ImageLayout>) -> Self {
+    /// `reads` and `writes` are the images of the end, `counters` the places of the counter in them.
+    pub(crate) fn new(
+        rules: BreachRules,
+        source: bool,
+        reads: &ImageLayout,
+        writes: Option<&ImageLayout>,
+        counters: (usize, usize),
+    ) -> Self {
         let breach = |condition| rules.rule(condition).map(|rule| Breach::new(rule.recover));
         let sent = if source { REMEMBERED } else { 0 };
         let image = |layout: &ImageLayout| vec![0; layout.bytes()].into_boxed_slice();
@@ -128,10 +136,10 @@ impl Watch {
             withheld: None,
             held: image(reads),
             overriding: image(reads),
-            reading: Places::of(reads),
+            reading: Places::of(reads, counters.0),
             substitute: writes.map_or_else(Substitute::default, |layout| Substitute {
                 image: image(layout),
-                places: Places::of(layout),
+                places: Places::of(layout, counters.1),
                 published: false,
             }),
         }
@@ -300,10 +308,8 @@ impl Watch {
         }
         self.input = overriding.map(Input::Override).or(held.then_some(Input::Held));
         self.safe = safe;
-        if let Some(value) = overriding
-            && let Some(place) = self.overriding.get_mut(self.reading.counter..).and_then(<[u8]>::first_chunk_mut)
-        {
-            *place = value.to_le_bytes();
+        if let Some(value) = overriding {
+            self.reading.fill(&mut self.overriding, value);
         }
     }
 
@@ -341,21 +347,26 @@ impl Watch {
 impl Substitute {
     /// The image with `value` in all variables, and not running.
     pub(crate) fn image(&mut self, value: u64) -> &[u8] {
-        if let Some(place) = self.image.get_mut(self.places.counter..).and_then(<[u8]>::first_chunk_mut) {
-            *place = value.to_le_bytes();
-        }
+        self.places.fill(&mut self.image, value);
         &self.image
     }
 }
 
 impl Places {
-    /// The counter is the last field, and shares its place with all others of its kind; a Boolean before it says whether
-    /// its publisher runs.
-    fn of(image: &ImageLayout) -> Self {
+    /// The counter is the first variable, and they are the last fields; a Boolean before them says whether its publisher
+    /// runs.
+    fn of(image: &ImageLayout, counter: usize) -> Self {
         let fields = image.fields(0);
+        let end = fields.last().map_or(counter, |field| field.offset + field.ty.bytes());
         Self {
-            counter: fields.last().map_or(usize::MAX, |field| field.offset),
+            variables: counter..end,
             running: fields.iter().find(|field| field.ty == BuiltInType::Boolean).map(|field| field.offset),
         }
+    }
+
+    /// Puts a value into all variables.
+    fn fill(&self, image: &mut [u8], value: u64) {
+        let Some(variables) = image.get_mut(self.variables.clone()) else { return };
+        variables.chunks_exact_mut(size_of::<u64>()).for_each(|place| place.copy_from_slice(&value.to_le_bytes()));
     }
 }

@@ -22,7 +22,8 @@ impl Endpoint {
             subscriber.set_receive_timeout(rules.receive_timeout);
             let writes = self.publisher.as_ref().map(Publisher::image);
             let source = self.application.role() == Role::Source;
-            self.watch = Some(Box::new(Watch::new(rules, source, subscriber.image_layout(), writes)));
+            let counters = self.application.places();
+            self.watch = Some(Box::new(Watch::new(rules, source, subscriber.image_layout(), writes, counters)));
         }
         self
     }
@@ -53,9 +54,13 @@ impl Endpoint {
         taken.of(counter)
     }
 
-    /// When what was received last had been decoded. Only an endpoint that watches wants to know.
+    /// When what was received last had been decoded. Only an endpoint that watches, or has an application outside, wants
+    /// to know.
     #[inline]
     pub fn decoded(&mut self, at: Tai) {
+        if let Some(values) = &mut self.values {
+            values.decoded(at);
+        }
         if let Some(watch) = &mut self.watch
             && watch.decoded(at)
             && let Some(subscriber) = &mut self.subscriber
