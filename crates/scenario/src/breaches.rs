@@ -6,6 +6,9 @@ use units::Nanos;
 use crate::model::{FieldEncoding, Scenario, Stream};
 use crate::requirement::{Limit, LimitValue, Quantity};
 
+/// A writer is silent after so many cycles, if the file does not say.
+pub(crate) const SILENT_CYCLES: i64 = 10;
+
 /// Which end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamEnd {
@@ -78,7 +81,8 @@ impl Stream {
     /// # Errors
     /// The frames of the stream cannot be laid out.
     pub fn engine(&self, scenario: &Scenario, end: StreamEnd) -> Result<Endpoint, LayoutError> {
-        let endpoint = Endpoint::new(self.endpoint(scenario, end == StreamEnd::Writer))?;
+        let config = self.endpoint(scenario, end == StreamEnd::Writer);
+        let endpoint = if self.has_values() { Endpoint::with_values(config)? } else { Endpoint::new(config)? };
         Ok(match self.breach_rules(scenario, end) {
             Some(rules) => endpoint.watched(rules),
             None => endpoint,
@@ -91,6 +95,11 @@ impl Stream {
         let comparable = condition != Condition::Late
             || limits(&scenario.requirement, self.echo, self.encoding, end) != (None, None);
         self.breaches.as_ref().filter(|_| reads && comparable)?.plan(condition, end)
+    }
+
+    /// From when on, without a message, what an end reads is Bad: the MessageReceiveTimeout, or the default of it.
+    pub fn receive_timeout(&self) -> Nanos {
+        self.breaches.as_ref().map_or(self.cycle * SILENT_CYCLES, |breaches| breaches.receive_timeout)
     }
 
     /// What one end watches for; `None` where the scenario asks for nothing.

@@ -29,6 +29,7 @@
 //! typed access to TOML that they share, `checks` what concerns several tables, `file` puts them in order.
 #![forbid(unsafe_code)]
 
+mod application;
 mod breaches;
 mod checks;
 mod diagnostic;

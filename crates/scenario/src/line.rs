@@ -102,6 +102,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
             offset: spec.offset,
             launch: true,
             breaches: None,
+            applications: Default::default(),
             path: (0..links).map(|link| PortId(2 * link)).collect(),
             return_path: (0..links).rev().map(|link| PortId(2 * link + 1)).collect(),
         }

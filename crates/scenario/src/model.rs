@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use units::{FrameSize, Nanos, Rate, Tai};
 
-use crate::breaches::Breaches;
 use crate::installation::Installation;
+use crate::breaches::{Breaches, StreamEnd};
 use crate::queue::Queue;
 use crate::requirement::Limit;
 
@@ -228,10 +228,22 @@ pub struct Stream {
     pub launch: bool,
     /// What its ends watch for; `None` for nothing.
     pub breaches: Option<Breaches>,
+    /// Who makes the values at its writer and at its reader.
+    pub applications: [ApplicationKind; 2],
     /// Output ports from writer to reader, in order.
     pub path: Vec<PortId>,
     /// Output ports from reader to writer, in order; given also without echo.
     pub return_path: Vec<PortId>,
+}
+
+/// What runs between reading and writing at one end of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ApplicationKind {
+    /// The engine itself, which counts cycles to measure.
+    #[default]
+    Counter,
+    /// A process of somebody's own, through a process image.
+    Image,
 }
 
 /// How the fields of a DataSetMessage are encoded (OPC 10000-14 §7.2.4.5).
@@ -311,6 +323,16 @@ impl Stream {
             Some([SocketAddr::V4(_), _]) => FrameSize::untagged(self.payload_bytes() + UDP_BYTES + IPV4_BYTES),
             Some([SocketAddr::V6(_), _]) => FrameSize::untagged(self.payload_bytes() + UDP_BYTES + IPV6_BYTES),
         }
+    }
+
+    /// Whether its variables behind the first are values of an application: the first alone is then the counter.
+    pub fn has_values(&self) -> bool {
+        self.applications.contains(&ApplicationKind::Image)
+    }
+
+    /// What runs at one end.
+    pub fn application(&self, end: StreamEnd) -> ApplicationKind {
+        self.applications[end as usize]
     }
 
     /// VID and PCP that its frames carry; none over UDP.

@@ -3,7 +3,7 @@
 use pubsub::{Action, BreachRule, Condition};
 use units::Nanos;
 
-use crate::breaches::{BreachPlan, Breaches, StreamEnd, limits};
+use crate::breaches::{BreachPlan, Breaches, SILENT_CYCLES, StreamEnd, limits};
 use crate::diagnostic::Sink;
 use crate::model::FieldEncoding;
 use crate::node::{Entry, Table};
@@ -11,8 +11,6 @@ use crate::requirement::Limit;
 
 /// So many good cycles in a row lead back to normal, if the file does not say.
 const RECOVER: u32 = 3;
-/// A writer is silent after so many cycles, if the file does not say.
-const SILENT_CYCLES: i64 = 10;
 /// Longest hook, in words, and longest word in bytes.
 const HOOK_WORDS: usize = 64;
 const HOOK_BYTES: usize = 4096;

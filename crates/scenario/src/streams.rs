@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use units::{MAX_PAYLOAD_BYTES, Nanos};
 
+use crate::application;
 use crate::diagnostic::Sink;
 use crate::hosts::Hosts;
 use crate::links::Links;
@@ -117,6 +118,7 @@ fn stream(
             "writer_group",
             "receive_timeout",
             "on_breach",
+            "application",
         ],
     );
     let name = name(table, sink, "loop");
@@ -145,6 +147,7 @@ fn stream(
     let writer_group_id =
         table.get("writer_group").map_or(Some(FIRST_WRITER_GROUP + index), |entry| entry.integer(sink, 1..=u16::MAX));
     let breaches = on_breach::read(table, &Known { echo, encoding, cycle, requirement }, sink);
+    let applications = application::read(table, variables, breaches.as_ref().and_then(Option::as_ref), sink);
     let (path, [writer, reader]) = ends?;
     let destinations = destinations?;
     let stream = Stream {
@@ -164,6 +167,7 @@ fn stream(
         offset: offset?,
         launch: launch?,
         breaches: breaches?,
+        applications: applications?,
         return_path: paths::back(&path),
         path,
     };

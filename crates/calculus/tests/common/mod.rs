@@ -113,6 +113,7 @@ impl Line {
             offset: Nanos::from_micros(150),
             launch: true,
             breaches: None,
+            applications: Default::default(),
             path,
             return_path,
         };

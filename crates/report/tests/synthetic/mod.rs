@@ -125,6 +125,7 @@ pub(crate) fn scenario() -> Scenario {
             offset: Nanos(150_000),
             launch: true,
             breaches: None,
+            applications: Default::default(),
             path: vec![PortId(0), PortId(2)],
             return_path: vec![PortId(3), PortId(1)],
         }],

@@ -87,6 +87,7 @@ pub(crate) fn stream_on<'a>(scenario: &'a mut Scenario, variables: u16, links: &
         offset: Nanos::ZERO,
         launch: true,
         breaches: None,
+        applications: Default::default(),
         path,
         return_path,
     });
