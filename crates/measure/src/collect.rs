@@ -10,8 +10,10 @@ use units::{Nanos, Tai};
 
 use crate::breaches::{LiveBreach, Noticed, note_live};
 use crate::index::Index;
+use crate::outside::Glance;
 use crate::{
-    BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts, Side, flags,
+    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts,
+    Side, flags,
 };
 
 mod end;
@@ -104,6 +106,8 @@ pub struct StreamObservations {
     pub elsewhere: [bool; 2],
     /// What the ends watched for.
     pub breaches: Vec<BreachResult>,
+    /// What came from applications outside.
+    pub applications: Vec<ApplicationResult>,
 }
 
 /// One stream while events come in.
@@ -412,6 +416,11 @@ impl StreamLog {
             }
             EventKind::Substitute { handle, .. } => {
                 self.ends[end].breaches.substituted += u64::from(handle.is_some());
+                None
+            }
+            EventKind::Outside { cycle, at, new, stirred, answered_after } => {
+                let log = &mut self.ends[end];
+                log.outside.push(Glance { cycle, at: at.0, new, stirred, answered_after });
                 None
             }
         }

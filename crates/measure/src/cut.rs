@@ -80,6 +80,7 @@ impl EndLog {
         part.sends = split(&mut old, |send| send.failed.is_some());
         part.refusals = std::mem::take(&mut self.refusals);
         part.breaches = self.breaches.cut(before, first_kept);
+        part.outside = self.outside.cut();
         (part.wrong_tag, part.inconsistent) = (self.wrong_tag.take(), self.inconsistent.take());
         part.application = self.application.take();
         part.round_trips = split(&mut self.round_trips, |(cycle, _)| early(*cycle));

@@ -120,6 +120,9 @@ pub struct StreamResult {
     /// What its ends watched for, one entry an end and condition; absent when nothing was watched for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<BreachResult>,
+    /// What came from applications outside, one entry an end that has one; absent when all are the engine's counters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<ApplicationResult>,
     /// Departures against their launch times; absent without launch times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
@@ -276,6 +279,28 @@ pub struct BreachResult {
     pub lasting: bool,
 }
 
+/// What came from an application of somebody's own at one end of a stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationResult {
+    /// Name of the host.
+    pub host: String,
+    /// "writer" or "reader": which end of the stream it is.
+    pub end: String,
+    /// Whether it ever did anything.
+    pub attached: bool,
+    /// Cycles in which the engine looked for a new image of it.
+    pub cycles: u64,
+    /// How many of them had none: what was published then is what the application wrote last. At an end that publishes
+    /// nothing, cycles in which it did not read.
+    pub without_new: u64,
+    /// The most of them in a row, those of earlier parts of a run included.
+    pub longest_without: u64,
+    /// Cycles from the inputs that an image was made from to the publication that first held it; absent when no image
+    /// said which inputs, and in a run of parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_after: Option<Dist>,
+}
+
 /// Departures of the writer against their launch times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
@@ -428,6 +453,8 @@ pub mod kinds {
     pub const BREACH_LATE: &str = "breach-late";
     /// An end heard nothing for longer than its timeout.
     pub const BREACH_SILENT: &str = "breach-silent";
+    /// An application outside had nothing new for long.
+    pub const APPLICATION_SILENT: &str = "application-silent";
     /// An end of a stream left no trace, or its trace ends early.
     pub const TRACE_MISSING: &str = "trace-missing";
     /// So many frames came that are not taken that they cost the host.

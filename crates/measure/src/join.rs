@@ -6,7 +6,7 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
-use crate::{breaches, explain, gaps, incidents};
+use crate::{breaches, explain, gaps, incidents, outside};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
@@ -39,6 +39,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: 
             arrived: log.ends[1].seen.then(|| log.messages.iter().filter(|m| m.t[3] != NONE).count() as u64),
             elsewhere: [log.ends[0].elsewhere, log.ends[1].elsewhere],
             breaches: breaches::results(scenario, stream, log),
+            applications: outside::results(scenario, stream, log),
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }

@@ -54,6 +54,7 @@ mod index;
 mod join;
 mod latency;
 pub mod live;
+mod outside;
 mod refusals;
 mod rows;
 mod store;

@@ -96,6 +96,7 @@ fn stream_result(
         loss: seen.loss.clone(),
         counters: seen.counters.clone(),
         breaches: seen.breaches.clone(),
+        applications: seen.applications.clone(),
         launch: launch(stream, rows, mechanism),
         stages: stages(stream, rows),
         split: explain::split(stream.echo, rows, &seen.parts),

@@ -5,7 +5,7 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0–7 | kind, 1 to 12; a zeroed record is no event |
+//! | 0–7 | kind, 1 to 13; a zeroed record is no event |
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
@@ -225,6 +225,19 @@ pub enum EventKind {
         /// Which send of this end it was; `None` when it arrived.
         handle: Option<u32>,
     },
+    /// What an application outside had for the engine, once a cycle of an end that has one.
+    Outside {
+        /// In this cycle.
+        cycle: i64,
+        /// When it was looked for.
+        at: Tai,
+        /// A whole image that was not there in the cycle before; at an end that publishes nothing: it read.
+        new: bool,
+        /// The application did anything at all since the cycle before.
+        stirred: bool,
+        /// Cycles since its image's inputs were given to it, for a new image whose inputs are remembered.
+        answered_after: Option<u64>,
+    },
 }
 
 const PUBLISHED: u64 = 1;
@@ -239,6 +252,7 @@ const RECEIVE_FAILED: u64 = 9;
 const BREACH: u64 = 10;
 const SUBSTITUTE: u64 = 11;
 const CLOCK_STEPPED: u64 = 12;
+const OUTSIDE: u64 = 13;
 
 const READER_BIT: u64 = 1 << 8;
 /// Flags: first, second, third optional value; truth value of the kind.
@@ -344,6 +358,12 @@ impl Event {
                 record[2] = value;
                 SUBSTITUTE | high(handle.unwrap_or(0)) | flag(FIRST, handle.is_some())
             }
+            EventKind::Outside { cycle, at, new, stirred, answered_after } => {
+                record[1] = cycle as u64;
+                record[2] = tai(at);
+                record[3] = answered_after.unwrap_or(0);
+                OUTSIDE | flag(FIRST, answered_after.is_some()) | flag(SECOND, stirred) | flag(TRUTH, new)
+            }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
         record
@@ -420,6 +440,13 @@ impl Event {
             SUBSTITUTE => {
                 EventKind::Substitute { at: instant(1), value: record[2], handle: (head & FIRST != 0).then_some(value) }
             }
+            OUTSIDE => EventKind::Outside {
+                cycle,
+                at: instant(2),
+                new: truth,
+                stirred: head & SECOND != 0,
+                answered_after: present(FIRST, 3),
+            },
             _ => return None,
         };
         let side = if head & READER_BIT != 0 { Side::Reader } else { Side::Writer };
@@ -493,6 +520,15 @@ mod tests {
             ),
             (instant(), any::<u64>(), proptest::option::of(any::<u32>()))
                 .prop_map(|(at, value, handle)| EventKind::Substitute { at, value, handle }),
+            (any::<i64>(), instant(), any::<[bool; 2]>(), proptest::option::of(any::<u64>())).prop_map(
+                |(cycle, at, [new, stirred], answered_after)| EventKind::Outside {
+                    cycle,
+                    at,
+                    new,
+                    stirred,
+                    answered_after
+                }
+            ),
         ]
     }
 

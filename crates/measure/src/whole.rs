@@ -91,6 +91,17 @@ fn add_stream(whole: &mut StreamResult, part: StreamResult) {
         whole.longest_cycles = whole.longest_cycles.max(part.longest_cycles);
         whole.lasting = part.lasting;
     }
+    for part in part.applications {
+        match whole.applications.iter_mut().find(|whole| whole.end == part.end) {
+            Some(whole) => {
+                whole.attached |= part.attached;
+                whole.cycles += part.cycles;
+                whole.without_new += part.without_new;
+                whole.longest_without = whole.longest_without.max(part.longest_without);
+            }
+            None => whole.applications.push(part),
+        }
+    }
     match (&mut whole.launch, part.launch) {
         (Some(whole), Some(part)) => whole.late += part.late,
         (whole @ None, part) => *whole = part,
@@ -117,6 +128,7 @@ fn without_distributions(stream: &mut StreamResult) {
     stream.stages = Vec::new();
     (stream.split, stream.counter_reference, stream.without_host_outliers) = (None, None, None);
     stream.margins = Margins::default();
+    stream.applications.iter_mut().for_each(|application| application.answered_after = None);
     if let Some(Launch { error, .. }) = &mut stream.launch {
         *error = None;
     }

@@ -8,6 +8,7 @@ use super::NONE;
 use crate::breaches::BreachLog;
 use crate::gaps::Gaps;
 use crate::index::Index;
+use crate::outside::OutsideLog;
 use crate::refusals::Refusals;
 use crate::{Phase, Refused};
 
@@ -53,6 +54,8 @@ pub(crate) struct EndLog {
     /// When the time was set, and how far it went.
     pub(crate) steps: Vec<(i64, i64)>,
     pub(crate) breaches: BreachLog,
+    /// What an application outside did.
+    pub(crate) outside: OutsideLog,
     /// Cycles that are missing from the trace, once both ends are joined.
     pub(crate) gaps: Gaps,
     /// Start of cycle 0, as the phases imply it.

@@ -14,12 +14,14 @@
 //! | `inconsistent-set`, `wrong-tag` | once a stream and end, with the number of messages |
 //! | `standing-backlog` | counters come back (messages are read, without an echo) later by whole cycles than was usual, for 32 readings on end or from a late host to the end of the run, although the hosts are punctual again |
 //! | `breach-…` | an end that watches for the condition found it; one a breach, from its begin to its end |
+//! | `application-silent` | an application outside gave no new image (at an end that publishes nothing: did not read) for 100 cycles or more; once a stretch |
 //! | `flood` | a hundred frames or more that were read and not taken, more than two a cycle (the newest message again does not count: a partner without news repeats itself), none more than ten cycles after the one before; once an end and stretch of time |
 //! | `receive-overflow` | frames found no room in the receive queue of an interface; from the sockets' own counts |
 //! | `trace-overflow` | trace records found no room because the collector did not fetch them: cycles of an end are unknown, and what was under way in them counts neither as lost nor as complete |
 //! | `clock-disagreement` | of a joined run: by the clocks of two hosts messages arrived before they left, by more than the error that was stated; once a stream and direction |
 //! | `trace-missing` | an end of a stream left no trace, or stopped early |
 
+mod application;
 mod backlog;
 mod breach;
 mod flood;
@@ -64,6 +66,7 @@ pub(crate) fn find(
         found.extend(network::broken(&seen));
         found.extend(backlog::standing(&seen));
         found.extend(breach::began(&seen));
+        found.extend(application::silent(&seen));
         found.extend(sockets::refused(&seen));
         found.extend(host::clock_steps(&seen));
         found.extend(flood::floods(&seen));
