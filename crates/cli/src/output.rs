@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use measure::{BreachResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult};
+use measure::{ApplicationResult, BreachResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult};
 use scenario::{Diagnostics, Scenario};
 use serde::Serialize;
 
@@ -171,6 +171,7 @@ pub(crate) fn tell_run(run: &RunFile) {
                 if breach.lasting { "; not over when the run ended" } else { "" }
             );
         }
+        stream.applications.iter().for_each(tell_application);
         if let Some(launch) = &stream.launch {
             println!("  launches late by more than {}: {}", units::Nanos(launch.late_after_ns), launch.late);
         }
@@ -192,6 +193,22 @@ pub(crate) fn tell_run(run: &RunFile) {
             println!("  {} {}", if item.met { "✓" } else { "✗" }, item.why);
         }
     }
+}
+
+/// What came from an application outside.
+fn tell_application(application: &ApplicationResult) {
+    let (host, end) = (&application.host, &application.end);
+    if !application.attached {
+        println!("  application at {host} ({end}): never attached in {} cycles", application.cycles);
+        return;
+    }
+    let answered = application.answered_after.as_ref().map_or_else(String::new, |after| {
+        format!("; answers published {} … {} cycles after their inputs, median {}", after.min, after.max, after.p50)
+    });
+    println!(
+        "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{answered}",
+        application.without_new, application.cycles, application.longest_without
+    );
 }
 
 /// Where the time went, what the counter is to be compared with, and what the phases left: a line each.

@@ -41,6 +41,8 @@ pub(crate) struct Status {
     pub(crate) cycle: i64,
     /// What each stream has counted so far.
     pub(crate) counts: Vec<StreamCounts>,
+    /// Images of applications outside, and who is attached to each.
+    pub(crate) images: Vec<Value>,
     /// Part folders that are written.
     pub(crate) parts: u32,
 }
@@ -91,6 +93,9 @@ impl Desk {
         answer.insert("cycle".into(), status.cycle.into());
         answer.insert("parts".into(), status.parts.into());
         answer.insert("streams".into(), streams.collect());
+        if !status.images.is_empty() {
+            answer.insert("images".into(), status.images.into());
+        }
         answer.into()
     }
 }

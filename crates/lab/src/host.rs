@@ -28,8 +28,9 @@ use crate::watch::TraceState;
 /// Fewest records that a ring holds.
 const RING_RECORDS: usize = 1 << 16;
 
-/// Records of an end in a cycle: four phases, application, arrival, publication, and one to spare.
-const END_RECORDS: i64 = 8;
+/// Records of an end in a cycle: four phases, application, arrival, publication, one of an application outside, and one to
+/// spare.
+const END_RECORDS: i64 = 9;
 
 /// For how long a ring shall have room though nobody empties it; usually that is done every 20 ms.
 const RING_LASTS: Nanos = Nanos::from_millis(2_000);
@@ -281,6 +282,7 @@ impl Host {
             stamps: options.stamps,
             realtime: options.realtime,
             link: options.link,
+            images: options.images.as_ref().map(|folder| folder.from_anywhere()),
             wait: options.wait,
         };
         let what = || format!("starting the process of host {name}");

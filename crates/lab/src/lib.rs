@@ -18,6 +18,7 @@
 //!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
+//!     images: None,
 //!     load: None,
 //!     program: std::env::current_exe().unwrap(),
 //!     role_arguments: vec!["role".into()],
@@ -35,6 +36,7 @@ mod error;
 mod here;
 mod hook;
 mod host;
+mod images;
 mod journal;
 mod laboratory;
 mod load;
@@ -51,6 +53,7 @@ mod venue;
 mod watch;
 
 pub use error::LabError;
+pub use images::ImageFolder;
 pub use journal::{Restored, restore};
 pub use load::{Load, LoadOptions, Profile, load_process};
 pub use machine::host_machine;

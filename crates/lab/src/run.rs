@@ -18,6 +18,7 @@ use crate::control::{Control, Desk, Status};
 use crate::error::LabError;
 use crate::hook::Breaches;
 use crate::host::Hosts;
+use crate::images::{ImageFolder, Offered};
 use crate::load::{Load, LoadOptions};
 use crate::lost::Lost;
 use crate::machine;
@@ -53,6 +54,8 @@ pub struct RunOptions {
     pub rotate_every: Option<Nanos>,
     /// Hosts to stop (SIGSTOP) for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
+    /// Where the images of applications outside are offered, if the scenario has such ends.
+    pub images: Option<Arc<ImageFolder>>,
     /// What keeps the machine busy meanwhile.
     pub load: Option<LoadOptions>,
     /// The program that `station::role_process` answers in when started with [`Self::role_arguments`].
@@ -179,6 +182,8 @@ fn measured(
     let mut rotation = Rotation::new(scenario, &options.folder, options.rotate_every, start);
     rotation.keep_ends = venue.is_one_of_several();
     *desk.status() = first_status(scenario, options, venue, &hosts);
+    let mut offered = Offered::find(scenario, options.images.as_deref(), venue);
+    desk.status().images = offered.look();
     let mut pauses = Pauses::new(&options.pauses);
     let mut incidents = Vec::new();
     let mut notes = Vec::new();
@@ -198,6 +203,9 @@ fn measured(
             let mut status = desk.status();
             (status.elapsed_ns, status.cycle) = (elapsed.0, elapsed / cycle);
             (status.counts, status.parts) = (collector.counts(), rotation.parts());
+            if offered.is_due(elapsed) {
+                status.images = offered.look();
+            }
         }
         rotate(&mut rotation, &mut collector, &machine, desk, &mut notes);
         pauses.turn(&hosts, elapsed);

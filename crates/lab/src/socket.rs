@@ -48,7 +48,7 @@ impl ControlSocket {
     /// A run listens there already, the folder is somebody else's, or the system refuses.
     pub fn open(path: &Path) -> Result<Self, LabError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        make_folder(folder)?;
+        make_folder(folder, "the control socket")?;
         let what = || format!("opening the control socket {}", path.display());
         let address = UnixAddr::new(path).map_err(|_| LabError::Scenario {
             what: format!("{} is too long for a socket (107 bytes at most)", path.display()),
@@ -99,7 +99,7 @@ fn bound(address: &UnixAddr) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-fn make_folder(folder: &Path) -> Result<(), LabError> {
+pub(crate) fn make_folder(folder: &Path, of: &str) -> Result<(), LabError> {
     if folder.exists() && !folder.starts_with("/tmp") {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn make_folder(folder: &Path) -> Result<(), LabError> {
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(LabError::io(format!("making {} for the control socket", folder.display())))?;
+        .map_err(LabError::io(format!("making {} for {of}", folder.display())))?;
     // In a folder that all may write to, somebody else can have been first.
     let foreign = fs::symlink_metadata(folder)
         .is_ok_and(|found| !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw());

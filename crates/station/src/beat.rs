@@ -10,6 +10,7 @@ use scenario::Backlog;
 use units::{Nanos, Tai};
 
 use crate::inlet::Inlet;
+use crate::outside::Outside;
 
 /// Cycle and phases of a beat; spans count from the start of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +46,8 @@ pub struct End {
     pub side: Side,
     /// Image, template and reader.
     pub endpoint: Endpoint,
+    /// The application outside, if the engine's counters are not what it runs.
+    pub outside: Option<Outside>,
     /// Index of the outlet that sends its frames; `None` for an end that only reads.
     pub outlet: Option<usize>,
     /// From the start of the next cycle to the launch; `None` sends when the frame is built.
@@ -68,6 +71,7 @@ impl End {
             stream,
             side,
             endpoint,
+            outside: None,
             outlet: None,
             launch: None,
             start: Nanos::ZERO,
@@ -93,6 +97,26 @@ impl End {
         for (condition, change) in changes.iter() {
             let counter = self.endpoint.breach_counter(condition);
             self.record(trace, EventKind::Breach { cycle, condition, change, counter, at });
+        }
+    }
+
+    /// Gives the application outside what there is for it.
+    #[inline]
+    pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, trace: &mut Producer) {
+        if let Some(outside) = &mut self.outside {
+            outside.give(cycle, now, fresh, &self.endpoint);
+            if self.outlet.is_none() {
+                self.take(cycle, now, trace);
+            }
+        }
+    }
+
+    /// Takes what it has written last, and records whether that is new.
+    #[inline]
+    pub(crate) fn take(&mut self, cycle: i64, at: Tai, trace: &mut Producer) {
+        if let Some(outside) = &mut self.outside {
+            let looked = outside.take(cycle, at, &mut self.endpoint);
+            self.record(trace, looked);
         }
     }
 

@@ -289,6 +289,7 @@ impl<'a, C: Clock> Executive<'a, C> {
                 round_trip_cycles: step.round_trip_cycles,
             };
             end.record(&mut self.trace, kind);
+            end.give(cycle, began, step.read.is_some() && !step.repeated, &mut self.trace);
         }
     }
 
@@ -301,6 +302,7 @@ impl<'a, C: Clock> Executive<'a, C> {
             let launch = end.launch.map(|offset| next_start + offset);
             let Some(outlet) = end.outlet.and_then(|outlet| self.outlets.get_mut(outlet)) else { continue };
             let at = first.take().unwrap_or_else(|| self.clock.now());
+            end.take(cycle, at, &mut self.trace);
             if launch.unwrap_or(at) < beat.t0 + end.start {
                 continue;
             }

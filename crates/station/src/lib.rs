@@ -11,6 +11,9 @@ mod executive;
 mod inlet;
 mod launch;
 mod outlet;
+mod outside;
+#[cfg(test)]
+mod outside_tests;
 mod role;
 mod sends;
 mod sockets;
@@ -22,6 +25,7 @@ pub use beat::{Beat, End, Times};
 pub use executive::{Executive, Span};
 pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};
+pub use outside::{Outside, image_name};
 pub use role::role_process;
 pub use spec::{Dropped, EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
 pub use ways::{Link, Reached};

@@ -41,6 +41,9 @@ pub struct RoleSpec {
     pub realtime: bool,
     /// By which way frames come and go.
     pub link: Link,
+    /// Folder, open in a process that outlives this one, where the images of applications outside are offered.
+    #[serde(default)]
+    pub images: Option<PathBuf>,
     /// How threads wait.
     #[serde(with = "wait_by_name")]
     pub wait: Wait,

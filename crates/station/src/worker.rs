@@ -8,12 +8,13 @@ use std::thread::{self, JoinHandle};
 use measure::{Event, EventKind, Side};
 use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
-use scenario::{Backlog, HostId, Scenario, StreamEnd};
+use scenario::{ApplicationKind, Backlog, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
 use crate::executive::{Executive, Span};
 use crate::outlet::Outlet;
+use crate::outside::{Outside, image_name};
 use crate::sockets::Sockets;
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
 
@@ -52,7 +53,7 @@ impl Worker {
             for (index, end) in ends.into_iter().enumerate() {
                 let outlet = (end.interface.as_str(), scenario.streams[end.stream].pcp);
                 let outlet = end.sends(scenario).then(|| names.iter().position(|name| *name == outlet)).flatten();
-                opened.push(open_end(scenario, end, outlet)?);
+                opened.push(open_end(spec, scenario, end, outlet)?);
                 if end.receives(scenario) {
                     match reading.iter_mut().find(|(interface, _)| *interface == end.interface) {
                         Some((_, ends)) => ends.push((index, end)),
@@ -105,6 +106,7 @@ impl Worker {
         if let Some(base) = self.counted_since {
             count_from(&mut self.beats, base, t0);
         }
+        self.beats.iter().flat_map(|beat| &beat.ends).filter_map(|end| end.outside.as_ref()).for_each(Outside::begin);
         let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
         let by = (SystemClock::new(), spec.wait);
         let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop);
@@ -182,11 +184,17 @@ pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]
     found
 }
 
-fn open_end(scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result<End, String> {
+fn open_end(spec: &RoleSpec, scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result<End, String> {
     let stream = &scenario.streams[end.stream];
     let (side, which) = if end.writer { (Side::Writer, StreamEnd::Writer) } else { (Side::Reader, StreamEnd::Reader) };
     let endpoint = stream.engine(scenario, which).map_err(|error| format!("stream {}: {error}", stream.name))?;
     let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);
+    if stream.application(which) == ApplicationKind::Image {
+        let folder = spec.images.as_ref().ok_or("no folder for the images of applications")?;
+        opened.endpoint = opened.endpoint.outside(stream.receive_timeout());
+        let offered = Outside::offer(&mut opened.endpoint, &folder.join(image_name(scenario, end.stream, which)));
+        opened.outside = Some(offered.map_err(|error| format!("stream {}: {error}", stream.name))?);
+    }
     opened.outlet = outlet;
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
     opened.start = stream.start;

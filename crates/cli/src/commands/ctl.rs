@@ -86,6 +86,16 @@ fn tell(answer: &Value) {
             .collect();
         println!("  stream {}: {}", stream["name"].as_str().unwrap_or("?"), parts.join(", "));
     }
+    for image in answer["images"].as_array().into_iter().flatten() {
+        let text = |key: &str| image[key].as_str().unwrap_or("?");
+        let who = match (text("application"), image["pid"].as_u64()) {
+            ("attached", Some(pid)) => format!("process {pid} is attached"),
+            ("gone", Some(pid)) => format!("process {pid} was attached and is gone"),
+            ("none", _) => "nobody is attached".to_owned(),
+            (other, _) => other.to_owned(),
+        };
+        println!("  image {}: {who}", text("path"));
+    }
     for (host, lines) in answer["granted"].as_object().into_iter().flatten() {
         let lines: Vec<_> = lines.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         println!("  {host}: {}", lines.join(", "));

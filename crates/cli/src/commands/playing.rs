@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{ControlSocket, LabError, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
-use measure::Live;
+use lab::{ControlSocket, ImageFolder, LabError, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
+use measure::{Live, Side};
 use rt::wait::Wait;
 use scenario::Scenario;
 use units::Nanos;
@@ -50,6 +50,10 @@ pub(crate) struct Playing {
     /// No control socket
     #[arg(long)]
     no_control: bool,
+    /// Folder where the process images of applications outside are offered [default: NAME.images beside the control
+    /// socket]; only for scenarios with `application = "image"`
+    #[arg(long, value_name = "DIR")]
+    image: Option<PathBuf>,
     /// Draw the run on the terminal while it goes on: q ends it, p freezes the picture, ↑↓ choose a stream
     #[arg(long)]
     live: bool,
@@ -71,6 +75,8 @@ pub(crate) struct Plan {
     /// What keeps the machine busy meanwhile.
     pub(crate) load: Option<LoadOptions>,
     pub(crate) control: Option<ControlSocket>,
+    /// Where images of applications outside are offered.
+    pub(crate) images: Option<Arc<ImageFolder>>,
     /// Where metrics are served.
     pub(crate) listener: Option<TcpListener>,
 }
@@ -101,6 +107,26 @@ impl Playing {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The folder of images, if an end that `drives` names has an application outside; tells where they will be. Before
+    /// the run has mounts of its own.
+    pub(crate) fn open_images(
+        &self,
+        name: &str,
+        scenario: &Scenario,
+        drives: impl Fn(usize, Side) -> bool,
+    ) -> Result<Option<Arc<ImageFolder>>, Failure> {
+        let default = || lab::control_folder().join(format!("{name}.images"));
+        let folder = ImageFolder::open(scenario, drives, self.image.clone().unwrap_or_else(default))?;
+        match &folder {
+            Some(folder) => folder.paths().for_each(|path| eprintln!("image for an application: {}", path.display())),
+            None if self.image.is_some() => {
+                eprintln!("note: --image is of no use: no end here has `application = \"image\"` in the scenario")
+            }
+            None => {}
+        }
+        Ok(folder.map(Arc::new))
     }
 
     /// Checks what can be wrong before anything is opened.
@@ -139,6 +165,7 @@ impl Playing {
             realtime: !self.no_realtime,
             rotate_every: self.rotate_every.or(plan.duration.is_none().then_some(PART_OF_AN_ENDLESS_ROLE)),
             pauses: plan.pauses,
+            images: plan.images,
             load: plan.load,
             program: std::env::current_exe()
                 .map_err(|error| Failure::machine(format!("finding this program's own file: {error}")))?,

@@ -73,8 +73,11 @@ impl RoleArguments {
         self.playing.check()?;
         let name = role.name(&scenario);
         let (folder, control) = (self.playing.folder(&name), self.playing.open_control(&name)?);
+        let images = self.playing.open_images(&name, &scenario, |stream, side| role.drives(&scenario, stream, side))?;
         let (listener, place) = (self.playing.listen()?, Place::Here(role));
-        self.playing
-            .play(&scenario, Plan { duration, folder, place, pauses: Vec::new(), load: None, control, listener })
+        self.playing.play(
+            &scenario,
+            Plan { duration, folder, place, pauses: Vec::new(), load: None, control, images, listener },
+        )
     }
 }

@@ -53,13 +53,15 @@ impl Arguments {
         let load = self.load.map(latency::load_options).transpose()?;
         // Before a user namespace of the run's own hides the folder it lies in.
         let control = self.playing.open_control(&scenario.name)?;
+        let images = self.playing.open_images(&scenario.name, &scenario, |_, _| true)?;
         let listener = self.playing.listen()?;
         let rights = Rights::take(&folder)?;
         if rights == Rights::OwnUserNamespace {
             eprintln!("note: not root; the run has a user namespace of its own, without real-time priority");
         }
         let place = Place::Laboratory(rights);
-        self.playing.play(&scenario, Plan { duration: Some(duration), folder, place, pauses, load, control, listener })
+        let duration = Some(duration);
+        self.playing.play(&scenario, Plan { duration, folder, place, pauses, load, control, images, listener })
     }
 }
 

@@ -35,7 +35,9 @@ fn incident(seen: &Seen<'_>, side: usize, silence: &Silence) -> Incident {
         words::number(silence.cycles, "cycle"),
         silence.cycle,
     );
-    let mut incident = seen.incident(kinds::APPLICATION_SILENT, silence.begin, cause, 0);
+    // Where answers are due, every cycle without one leaves a message unanswered.
+    let frames = if side == 1 && seen.stream.echo { silence.cycles } else { 0 };
+    let mut incident = seen.incident(kinds::APPLICATION_SILENT, silence.begin, cause, frames);
     incident.lasted_ns = Some(silence.until.saturating_sub(silence.begin));
     incident
 }

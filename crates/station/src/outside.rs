@@ -1,0 +1,117 @@
+//! An application outside: the process image between one end of a stream and a process of somebody's own.
+//!
+//! The application phase gives it what was read, the publish phase takes what it wrote last. Neither waits for it.
+
+use std::path::Path;
+
+use measure::EventKind;
+use pubsub::{Endpoint, Status};
+use rt::image::{Image, ImageSpec, Life, Link, Reader, Writer};
+use scenario::{Scenario, StreamEnd};
+use units::{Nanos, Tai};
+
+/// BuiltInTypes of the fields (OPC 10000-6 §5.1.2).
+const BOOLEAN: u8 = 1;
+const INT64: u8 = 8;
+const UINT64: u8 = 9;
+/// StatusCode of inputs that may not be used: BadNoData (OPC 10000-4 §7.39).
+const BAD_NO_DATA: u32 = 0x809B_0000;
+
+/// The engine's side of an image.
+#[derive(Debug)]
+pub struct Outside {
+    inputs: Writer,
+    outputs: Option<Reader>,
+    image: Image,
+    /// Bytes of values among the inputs.
+    values: usize,
+    /// How often the application had done something at the last glance.
+    stirred: u64,
+    _link: Link,
+}
+
+/// What the file of an end's image is called: `STREAM.writer` or `STREAM.reader`.
+pub fn image_name(scenario: &Scenario, stream: usize, end: StreamEnd) -> String {
+    let end = if end == StreamEnd::Writer { "writer" } else { "reader" };
+    format!("{}.{end}", scenario.streams[stream].name)
+}
+
+impl Outside {
+    /// Makes the image of an end and offers it at `path`. Everything is allocated here.
+    ///
+    /// # Errors
+    /// No memory for it, or the path cannot be made; in words.
+    pub fn offer(endpoint: &mut Endpoint, path: &Path) -> Result<Self, String> {
+        let told = |error: std::io::Error| error.to_string();
+        let values = endpoint.delivered(Tai(0)).values.len();
+        let sent = endpoint.outputs().len();
+        let spec = spec(values, sent).map_err(told)?;
+        let name = path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
+        let image = Image::create(&name, &spec).map_err(told)?;
+        let inputs = image.input_writer().map_err(told)?;
+        let outputs = (sent > 0).then(|| image.output_reader()).transpose().map_err(told)?;
+        let link = image.link_at(path).map_err(told)?;
+        Ok(Self { inputs, outputs, image, values, stirred: 0, _link: link })
+    }
+
+    /// Says that the cycles begin.
+    pub(crate) fn begin(&self) {
+        // Only who is not the engine is refused.
+        _ = self.image.set_life(Life::Running);
+    }
+
+    /// Gives what the application phase of `cycle`, at `now`, has; `fresh` when a message came since the one before.
+    #[inline]
+    pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, endpoint: &Endpoint) {
+        let given = endpoint.delivered(now);
+        self.inputs.set_status(if given.status == Status::Good { 0 } else { BAD_NO_DATA });
+        let values = self.values;
+        self.inputs.write(cycle, now, |bytes| {
+            let (variables, rest) = bytes.split_at_mut(values.min(bytes.len()));
+            if variables.len() == given.values.len() {
+                variables.copy_from_slice(given.values);
+            }
+            if let Some((counter, rest)) = rest.split_first_chunk_mut() {
+                *counter = given.counter.to_le_bytes();
+                if let Some((age, rest)) = rest.split_first_chunk_mut() {
+                    *age = given.age.map_or(-1, |age: Nanos| age.0).to_le_bytes();
+                    rest.iter_mut().take(1).for_each(|byte| *byte = u8::from(fresh));
+                }
+            }
+        });
+    }
+
+    /// Takes what the application wrote last into what is published; nothing new leaves it as it was.
+    #[inline]
+    pub(crate) fn take(&mut self, cycle: i64, at: Tai, endpoint: &mut Endpoint) -> EventKind {
+        let beats = self.image.application_heartbeat();
+        let stirred = std::mem::replace(&mut self.stirred, beats) != beats;
+        let (mut new, mut answered_after) = (stirred, None);
+        if let Some(outputs) = &mut self.outputs {
+            let written = outputs.read().filter(|written| written.fresh);
+            new = written.is_some();
+            if let Some(written) = written {
+                let place = endpoint.outputs();
+                if place.len() == written.bytes.len() {
+                    place.copy_from_slice(written.bytes);
+                }
+                let known = endpoint.answered(written.cycle);
+                answered_after = u64::try_from(cycle.saturating_sub(written.cycle)).ok().filter(|_| known);
+            }
+        }
+        EventKind::Outside { cycle, at, new, stirred, answered_after }
+    }
+}
+
+/// Values first, in both directions, so that an application can copy one to the other.
+fn spec(values: usize, sent: usize) -> std::io::Result<ImageSpec> {
+    let name = |way: &str, index: usize| format!("{way}.variable{}", index + 2);
+    let mut spec = ImageSpec::new();
+    for index in 0..values / size_of::<u64>() {
+        spec = spec.input(&name("read", index), UINT64, size_of::<u64>())?;
+    }
+    for index in 0..sent / size_of::<u64>() {
+        spec = spec.output(&name("write", index), UINT64, size_of::<u64>())?;
+    }
+    spec.input("counter", UINT64, 8)?.input("age_ns", INT64, 8)?.input("fresh", BOOLEAN, 1)
+}
