@@ -50,15 +50,15 @@ impl ImageFolder {
         if path.starts_with(control_folder()) {
             make_folder(&control_folder(), "process images")?;
         }
-        let made = !path.exists();
-        make_folder(&path, "process images")?;
-        let folder = File::open(&path).map_err(LabError::io(what()))?;
-        if !folder.metadata().is_ok_and(|found| found.is_dir()) {
+        if path.exists() && !path.is_dir() {
             return Err(LabError::Scenario {
                 what: format!("{} is no folder", path.display()),
                 mend: "name a folder for process images with --image".into(),
             });
         }
+        let made = !path.exists();
+        make_folder(&path, "process images")?;
+        let folder = File::open(&path).map_err(LabError::io(what()))?;
         let above = path.parent().filter(|_| made).map(File::open).transpose().map_err(LabError::io(what()))?;
         Ok(Some(Self { names, folder, made_in: above, path }))
     }
