@@ -62,6 +62,7 @@ pub(crate) fn read(
         }
     }
     check_unique(&streams, hosts, sink);
+    transport::check_hosts(&streams, hosts, sink);
     streams
 }
 

@@ -1,9 +1,12 @@
 //! How the NetworkMessages of a stream travel: `transport` and the addresses that go with it.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::diagnostic::Sink;
+use crate::hosts::Hosts;
 use crate::node::{Entry, Table};
+use crate::streams::Streams;
 
 /// UDP port of UADP (OPC 10000-14 §7.3.2.1).
 const PORT: u16 = 4840;
@@ -73,17 +76,56 @@ fn socket(entry: &Entry<'_>, sink: &mut Sink) -> Option<SocketAddr> {
         let alone = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(rest);
         rest.parse().ok().or_else(|| Some(SocketAddr::new(alone.parse().ok()?, PORT)))
     });
-    let address = address.filter(|address: &SocketAddr| address.port() != 0 && !address.ip().is_unspecified());
+    let address = address.filter(|address: &SocketAddr| address.port() != 0 && is_of_a_receiver(address.ip()));
     if address.is_none() {
         sink.error(
             &text.span,
             format!("{}: \"{}\" is not an address of UDP", entry.name(), text.value),
-            "expected opc.udp://ADDRESS[:PORT] with an IPv4 address, or an IPv6 address in brackets; \
+            "expected opc.udp://ADDRESS[:PORT] with the IPv4 address of a host or group, or an IPv6 address in brackets; \
              names are not looked up",
             format!("write for example `{} = \"{SCHEME}239.192.0.1:{PORT}\"`", entry.key),
         );
     }
     address
+}
+
+/// Whether a host or a group can have it: not the unspecified one, not all hosts, not IPv4 in the clothes of IPv6.
+fn is_of_a_receiver(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => !v4.is_unspecified() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_unspecified() && v6.to_ipv4_mapped().is_none(),
+    }
+}
+
+/// Checks that the address of a host is not that of another one.
+pub(crate) fn check_hosts(streams: &Streams, hosts: &Hosts, sink: &mut Sink) {
+    let mut known: HashMap<IpAddr, (crate::HostId, usize)> = HashMap::new();
+    for (index, stream) in streams.list.iter().enumerate() {
+        let Some(addresses) = stream.udp else { continue };
+        let directions = if stream.echo { 2 } else { 1 };
+        for (address, receiver) in addresses.into_iter().zip([stream.reader, stream.writer]).take(directions) {
+            let ip = address.ip();
+            if ip.is_multicast() {
+                continue;
+            }
+            let &mut (owner, first) = known.entry(ip).or_insert((receiver, index));
+            if owner != receiver {
+                let key = if receiver == stream.writer { "answer_destination" } else { "destination" };
+                sink.error(
+                    &streams.spans[index],
+                    format!(
+                        "messages of stream \"{}\" to host \"{}\" would go to {ip}, an address of host \"{}\"",
+                        stream.name,
+                        hosts.name(receiver),
+                        hosts.name(owner)
+                    ),
+                    "expected an address of the host that receives, or a group",
+                    format!("give `{key}` an address of host \"{}\"", hosts.name(receiver)),
+                )
+                .and(streams.spans[first].clone(), "first told here");
+            }
+        }
+    }
 }
 
 /// Reads "01-00-5E-7F-00-01", with `-` or `:`.

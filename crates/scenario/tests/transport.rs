@@ -46,13 +46,14 @@ fn every_direction_has_a_group_of_its_own() {
 
 #[test]
 fn addresses_are_read_as_the_standard_writes_them() {
-    for (text, there, back) in [
-        ("opc.udp://192.0.2.2", "192.0.2.2:4840", "192.0.2.2:4841"),
-        ("opc.udp://192.0.2.2:50000/", "192.0.2.2:50000", "192.0.2.2:50001"),
-        ("opc.udp://[ff02::1:2]", "[ff02::1:2]:4840", "[ff02::1:2]:4841"),
-        ("opc.udp://[fd00::2]:4850", "[fd00::2]:4850", "[fd00::2]:4851"),
+    let hosts = |answer: &str| format!("answer_destination = \"opc.udp://{answer}\"\n");
+    for (text, there, more, back) in [
+        ("opc.udp://239.1.1.1", "239.1.1.1:4840", String::new(), "239.1.1.1:4841"),
+        ("opc.udp://192.0.2.2:50000/", "192.0.2.2:50000", hosts("192.0.2.1"), "192.0.2.1:4840"),
+        ("opc.udp://[ff02::1:2]", "[ff02::1:2]:4840", String::new(), "[ff02::1:2]:4841"),
+        ("opc.udp://[fd00::2]:4850", "[fd00::2]:4850", hosts("[fd00::1]:4850"), "[fd00::1]:4850"),
     ] {
-        let scenario = scenario(&with(&format!("destination = \"{text}\"\n")));
+        let scenario = scenario(&with(&format!("destination = \"{text}\"\n{more}")));
         let addresses = scenario.streams[0].udp.unwrap().map(|address| address.to_string());
         assert_eq!(addresses, [there, back], "{text}");
     }
@@ -74,6 +75,8 @@ fn wrong_ones_are_told() {
         ("destination = \"opc.udp://plc1:4840\"\n", "is not an address of UDP", "names are not looked up"),
         ("destination = \"opc.udp://192.0.2.2:0\"\n", "is not an address of UDP", "opc.udp://"),
         ("destination = \"opc.udp://0.0.0.0\"\n", "is not an address of UDP", "opc.udp://"),
+        ("destination = \"opc.udp://255.255.255.255\"\n", "is not an address of UDP", "a host or group"),
+        ("destination = \"opc.udp://[::ffff:192.0.2.2]\"\n", "is not an address of UDP", "opc.udp://"),
         ("destination = \"opc.udp://[ff02::1]:99999\"\n", "is not an address of UDP", "opc.udp://"),
         (
             "destination = \"opc.udp://192.0.2.2\"\nanswer_destination = \"opc.udp://[fd00::1]\"\n",
@@ -103,4 +106,23 @@ fn what_does_not_fit_a_datagram_is_told() {
 fn one_address_for_two_directions_is_told() {
     let said = wrong(&with("destination = \"opc.udp://239.1.1.1\"\nanswer_destination = \"opc.udp://239.1.1.1\"\n"));
     assert!(said.contains("two directions of streams have destination 239.1.1.1:4840"), "{said}");
+}
+
+#[test]
+fn an_address_of_another_host_is_told() {
+    // Without one of their own, answers go to the next port of where they come from: for a host that is itself.
+    let said = wrong(&with("destination = \"opc.udp://192.0.2.2\"\n"));
+    for words in ["to host \"pub\" would go to 192.0.2.2, an address of host \"loop\"", "give `answer_destination`"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let said = wrong(&with(
+        "destination = \"opc.udp://[fd00::2]\"\nanswer_destination = \"opc.udp://[fd00::1]\"\n[[streams]]\n\
+         name = \"more\"\nwriter = \"pub\"\nreader = \"loop\"\nvariables = 3\ntransport = \"udp\"\n\
+         destination = \"opc.udp://[fd00::1]:5000\"\n",
+    ));
+    for words in ["\"more\" to host \"loop\" would go to fd00::1", "give `destination`", "first told here"] {
+        assert!(said.contains(words), "{said}");
+    }
+    // Without answers there is nothing to say.
+    scenario(&with("destination = \"opc.udp://192.0.2.2\"\n").replace("echo = true", "echo = false"));
 }
