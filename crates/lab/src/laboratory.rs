@@ -4,6 +4,7 @@ use std::thread;
 
 use scenario::{HostKind, PortId, Queue, Scenario, TrafficKind};
 
+use crate::addresses;
 use crate::error::LabError;
 use crate::traffic::iperf_is_there;
 
@@ -42,6 +43,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
             });
         }
     }
+    addresses::check(scenario)?;
     if scenario.traffic.iter().any(|traffic| traffic.kind == TrafficKind::Tcp) && !iperf_is_there() {
         return Err(LabError::Host {
             what: "the scenario has TCP traffic, which iperf3 makes, and iperf3 is missing".into(),

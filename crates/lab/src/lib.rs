@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod control;
 mod error;
 mod here;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use scenario::{HostId, HostKind, PortId, Queue, Scenario};
 
+use crate::addresses;
 use crate::error::LabError;
 
 /// How long a bridge may take to forward: linkwatch of the kernel gathers news for a second.
@@ -62,11 +63,6 @@ impl Topology {
     /// The interface of a port.
     pub(crate) fn interface(&self, port: PortId) -> Option<&str> {
         self.interfaces[port.0].as_deref()
-    }
-
-    /// The address of a station for traffic beside the streams: TEST-NET-1, seen inside the namespaces only.
-    pub(crate) fn address(host: HostId) -> String {
-        format!("192.0.2.{}", host.0 + 1)
     }
 
     /// The first namespace of these names that exists.
@@ -140,19 +136,23 @@ impl Topology {
             batch.push_str("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n");
             batch.push_str("link set br0 addrgenmode none\nlink set br0 up\n");
         }
-        let mut first = true;
-        for (port, _) in scenario.ports.iter().enumerate().filter(|(_, port)| port.host == host) {
-            let Some(name) = self.interface(PortId(port)) else { continue };
+        let ports: Vec<_> = (0..scenario.ports.len())
+            .map(PortId)
+            .filter(|port| scenario.port(*port).host == host && self.interface(*port).is_some())
+            .collect();
+        for (number, port) in ports.iter().enumerate() {
+            let Some(name) = self.interface(*port) else { continue };
             _ = writeln!(batch, "link set {name} addrgenmode none");
             if bridge {
                 _ = writeln!(batch, "link set {name} master br0");
-            } else if first {
+            } else if number == 0 {
                 let mac = scenario.mac(host).map(|byte| format!("{byte:02x}")).join(":");
                 _ = writeln!(batch, "link set {name} address {mac}");
-                _ = writeln!(batch, "address add {}/24 dev {name}", Self::address(host));
-                first = false;
             }
             _ = writeln!(batch, "link set {name} up");
+        }
+        if !bridge {
+            batch.push_str(&addresses::batch(scenario, host, &ports, |port| self.interface(port)));
         }
         batch
     }

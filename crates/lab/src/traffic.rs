@@ -16,6 +16,7 @@ use scenario::{Scenario, Traffic, TrafficKind};
 use serde_json::{Value, json};
 use units::{Nanos, Rate};
 
+use crate::addresses;
 use crate::error::LabError;
 use crate::journal::Journal;
 use crate::topology::Topology;
@@ -123,7 +124,7 @@ impl Flow {
 fn udp(topology: &Topology, traffic: &Traffic, port: u16) -> Result<Means, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, received) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let target = format!("{}:{port}", Topology::address(traffic.to));
+    let target = format!("{}:{port}", addresses::of_station(traffic.to));
     let sink = in_namespace(topology.namespace_path(traffic.to), {
         let address = target.clone();
         move || {
@@ -132,7 +133,7 @@ fn udp(topology: &Topology, traffic: &Traffic, port: u16) -> Result<Means, LabEr
         }
     })?;
     let source = in_namespace(topology.namespace_path(traffic.from), {
-        let address = format!("{}:0", Topology::address(traffic.from));
+        let address = format!("{}:0", addresses::of_station(traffic.from));
         move || UdpSocket::bind(address).and_then(|socket| socket.connect(target).map(|()| socket))
     })?;
     setsockopt(&source, sockopt::Priority, &i32::from(traffic.pcp))
@@ -195,7 +196,7 @@ fn in_namespace<T: Send + 'static>(
 }
 
 fn iperf(topology: &Topology, traffic: &Traffic, port: u16, journal: &mut Journal) -> Result<Means, LabError> {
-    let address = Topology::address(traffic.to);
+    let address = addresses::of_station(traffic.to).to_string();
     let port = port.to_string();
     let mut server = start_iperf(topology.namespace(traffic.to), &["-s", "-1", "-B", &address, "-p", &port])?;
     journal.started(server.id())?;

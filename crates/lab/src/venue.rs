@@ -55,12 +55,6 @@ impl Venue {
                 mend: "add a [[streams]] table".into(),
             });
         }
-        if let Some(stream) = scenario.streams.iter().find(|stream| stream.udp.is_some()) {
-            return Err(LabError::Scenario {
-                what: format!("stream {} goes over UDP, which a run does not send yet", stream.name),
-                mend: "take `transport = \"ethernet\"`; `downbeat bound` and `downbeat simulate` know both".into(),
-            });
-        }
         match place {
             Place::Laboratory(rights) => {
                 laboratory::check(scenario)?;

@@ -1,5 +1,6 @@
 //! Where frames come in, and whose they are.
 
+use link::udp::UdpReceiver;
 use link::xdp::XdpReceiver;
 use link::{Received, Receiver};
 use measure::{EventKind, Refused};
@@ -21,6 +22,8 @@ pub enum Source {
     Socket(Receiver),
     /// One end of an AF_XDP port.
     Xdp(Box<XdpReceiver>),
+    /// A UDP socket, for what comes to one address.
+    Udp(UdpReceiver),
     /// The same frame, so many times.
     #[cfg(test)]
     Scripted {
@@ -39,6 +42,12 @@ impl Source {
         match self {
             Self::Socket(receiver) => receiver.receive(),
             Self::Xdp(receiver) => receiver.receive(),
+            Self::Udp(receiver) => Ok(receiver.receive()?.map(|datagram| Received {
+                frame: &[],
+                uadp: datagram.uadp,
+                tag: None,
+                stamp: datagram.stamp,
+            })),
             #[cfg(test)]
             Self::Scripted { uadp, tag, left } => {
                 let some = *left > 0;
@@ -74,6 +83,7 @@ impl Inlet {
         let frames = match &self.source {
             Source::Socket(receiver) => receiver.drops(),
             Source::Xdp(receiver) => receiver.drops(),
+            Source::Udp(receiver) => receiver.drops(),
             #[cfg(test)]
             Source::Scripted { .. } => Ok(0),
         };
@@ -95,6 +105,7 @@ impl Inlet {
         let waited = match &self.source {
             Source::Socket(receiver) => receiver.wait(sleep),
             Source::Xdp(receiver) => receiver.wait(sleep),
+            Source::Udp(receiver) => receiver.wait(sleep),
             #[cfg(test)]
             Source::Scripted { left, .. } => Ok(*left > 0),
         };

@@ -27,5 +27,5 @@ pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};
 pub use outside::{Outside, image_name};
 pub use role::role_process;
-pub use spec::{Dropped, EndSpec, Finished, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
+pub use spec::{Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
 pub use ways::{Link, Reached};

@@ -1,9 +1,12 @@
 //! Where frames go out.
 
+use std::io;
 use std::sync::Arc;
 
-use link::Sender;
+use link::udp::UdpSender;
 use link::xdp::XdpSender;
+use link::{Sender, StampReader};
+use units::Nanos;
 
 use crate::sends::{Publication, Sends};
 
@@ -14,6 +17,8 @@ pub enum Target {
     Socket(Sender),
     /// One end of an AF_XDP port.
     Xdp(Box<XdpSender>),
+    /// A UDP socket, for what goes to one address.
+    Udp(UdpSender),
 }
 
 /// A sending socket, shared by ends of one interface and priority.
@@ -31,11 +36,12 @@ impl Outlet {
         Self { target, sends: Arc::new(Sends::new()), sent: 0 }
     }
 
-    /// The packet socket, whose stamps another thread can fetch; none for AF_XDP: in copy mode it tells only when the
-    /// kernel gave the frame back, which is later than the departure.
-    pub(crate) fn sender(&self) -> Option<&Sender> {
+    /// What tells another thread when each frame left; none for AF_XDP: in copy mode it tells only when the kernel gave
+    /// the frame back, which is later than the departure.
+    pub(crate) fn stamps(&self, tai_minus_utc: Nanos) -> Option<io::Result<StampReader>> {
         match &self.target {
-            Target::Socket(sender) => Some(sender),
+            Target::Socket(sender) => Some(sender.stamps(tai_minus_utc)),
+            Target::Udp(sender) => Some(sender.stamps(tai_minus_utc)),
             Target::Xdp(_) => None,
         }
     }
@@ -55,6 +61,7 @@ impl Outlet {
         self.sent = self.sent.wrapping_add(1);
         match &mut self.target {
             Target::Socket(sender) => sender.send(frame),
+            Target::Udp(sender) => sender.send(frame),
             Target::Xdp(sender) => sender.send(frame),
         }
         .map_err(|error| error.errno())

@@ -1,7 +1,9 @@
 //! Opening what the ends of a host send and receive through.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
+use link::udp::{UdpReceiver, UdpReceiverOptions, UdpSender, UdpSenderOptions};
 use link::xdp::{XdpOptions, XdpPort, XdpReceiver, XdpSender};
 use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use pubsub::{DispatchKey, Dispatcher};
@@ -10,14 +12,17 @@ use units::Nanos;
 
 use crate::inlet::{Inlet, Source};
 use crate::outlet::{Outlet, Target};
-use crate::spec::{EndSpec, RoleSpec};
-use crate::ways::{Choice, Link, Reached, choose};
+use crate::spec::{EndSpec, OutletSpec, RoleSpec};
+use crate::ways::{Choice, Link, Reached, Shares, choose};
 
 /// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// Frames that AF_XDP has room for, for the same reason.
 const XDP_FRAMES: u32 = 1024;
+
+/// What reaches an interface with datagrams.
+const UDP: &str = "UDP socket";
 
 /// How long an interface may take to find its partner.
 const RUNNING_WITHIN: Nanos = Nanos::from_millis(3_000);
@@ -26,8 +31,20 @@ const RUNNING_WITHIN: Nanos = Nanos::from_millis(3_000);
 pub(crate) struct Sockets<'a> {
     spec: &'a RoleSpec,
     scenario: &'a Scenario,
+    /// By which way Ethernet frames come and go.
     interfaces: HashMap<String, Interface>,
+    /// The same of datagrams.
+    udp: HashMap<String, Reached>,
     tai_minus_utc: Nanos,
+}
+
+/// Where frames or datagrams come in: ends of which all this is the same share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entrance<'a> {
+    /// The interface.
+    pub(crate) interface: &'a str,
+    /// The address of the datagrams; none for Ethernet frames.
+    pub(crate) at: Option<SocketAddr>,
 }
 
 /// What is known of one interface.
@@ -48,7 +65,7 @@ struct Wanted {
 
 impl<'a> Sockets<'a> {
     pub(crate) fn new(spec: &'a RoleSpec, scenario: &'a Scenario, tai_minus_utc: Nanos) -> Self {
-        Self { spec, scenario, interfaces: HashMap::new(), tai_minus_utc }
+        Self { spec, scenario, interfaces: HashMap::new(), udp: HashMap::new(), tai_minus_utc }
     }
 
     /// How far TAI is ahead of UTC, by which stamps were asked for.
@@ -56,9 +73,20 @@ impl<'a> Sockets<'a> {
         self.tai_minus_utc
     }
 
-    /// What carries the frames of one interface and priority.
-    pub(crate) fn outlet(&mut self, name: &str, priority: u8) -> Result<Outlet, String> {
-        let stamps = if self.spec.stamps { Stamps::Software } else { Stamps::Off };
+    fn stamps(&self) -> Stamps {
+        if self.spec.stamps { Stamps::Software } else { Stamps::Off }
+    }
+
+    /// What carries away the frames, or datagrams to an address, of one interface and priority.
+    pub(crate) fn outlet(&mut self, wanted: &OutletSpec<'_>) -> Result<Outlet, String> {
+        let &OutletSpec { interface: name, priority, to } = wanted;
+        let stamps = self.stamps();
+        if let Some(to) = to {
+            let options = UdpSenderOptions { priority, stamps, ..UdpSenderOptions::default() };
+            self.udp(name)?.send = Some(UDP.into());
+            let sender = UdpSender::open(name, to, options).map_err(|error| error.to_string())?;
+            return Ok(Outlet::new(Target::Udp(sender)));
+        }
         let interface = self.interface(name)?;
         if interface.choice.xdp {
             // Frames of all priorities leave through it in the order they come.
@@ -72,17 +100,29 @@ impl<'a> Sockets<'a> {
         Ok(Outlet::new(Target::Socket(sender)))
     }
 
-    /// Where the frames come in that these ends of a beat read; `ends` have their places in the beat.
-    pub(crate) fn inlet(&mut self, name: &str, ends: &[(usize, &EndSpec)]) -> Result<Inlet, String> {
+    /// Where the frames or datagrams come in that these ends of a beat read; `ends` have their places in the beat.
+    pub(crate) fn inlet(&mut self, entrance: Entrance<'_>, ends: &[(usize, &EndSpec)]) -> Result<Inlet, String> {
+        let name = entrance.interface;
         let wanted = self.wanted(ends.iter().map(|(_, end)| *end));
         let readers = Dispatcher::new(&wanted.keys).map_err(|error| format!("{name}: {error}"))?;
         let places = ends.iter().map(|(place, _)| *place).collect();
+        if let Some(at) = entrance.at {
+            let options = UdpReceiverOptions {
+                tai_minus_utc: self.tai_minus_utc,
+                stamps: self.stamps(),
+                buffer_bytes: RECEIVE_BUFFER_BYTES,
+                ..UdpReceiverOptions::default()
+            };
+            self.udp(name)?.receive = Some(UDP.into());
+            let receiver = UdpReceiver::open(name, at, options).map_err(|error| error.to_string())?;
+            return Ok(Inlet::new(name, Source::Udp(receiver), readers, places));
+        }
         let options = ReceiverOptions {
             way: self.spec.link.receive_way(),
             destination: wanted.destination,
             publishers: &wanted.publishers,
             tai_minus_utc: self.tai_minus_utc,
-            stamps: if self.spec.stamps { Stamps::Software } else { Stamps::Off },
+            stamps: self.stamps(),
             buffer_bytes: RECEIVE_BUFFER_BYTES,
             ..ReceiverOptions::default()
         };
@@ -104,11 +144,30 @@ impl<'a> Sockets<'a> {
         Ok(Inlet::new(name, Source::Socket(receiver), readers, places))
     }
 
-    /// How each interface was reached.
+    /// How each interface was reached; where both come and go, first for frames and then for datagrams.
     pub(crate) fn reached(self) -> Vec<Reached> {
-        let mut reached: Vec<_> = self.interfaces.into_values().map(|interface| interface.reached).collect();
+        let frames = self.interfaces.into_values().map(|interface| interface.reached);
+        let mut reached: Vec<_> = frames.chain(self.udp.into_values()).collect();
+        // Stable: frames stay before datagrams.
         reached.sort_by(|a, b| a.interface.cmp(&b.interface));
         reached
+    }
+
+    /// What is known of the datagrams of an interface, which is waited for.
+    fn udp(&mut self, name: &str) -> Result<&mut Reached, String> {
+        if !self.udp.contains_key(name) {
+            wait_until_running(name)?;
+            let why = self.shares(name).why_udp(self.spec.link);
+            let reached = Reached { interface: name.into(), receive: None, send: None, why };
+            self.udp.insert(name.into(), reached);
+        }
+        self.udp.get_mut(name).ok_or_else(|| format!("{name} is not known"))
+    }
+
+    /// Which streams share an interface.
+    fn shares(&self, name: &str) -> Shares<'_> {
+        let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
+        Shares::of(ends.filter(|end| end.interface == name), self.scenario)
     }
 
     fn interface(&mut self, name: &str) -> Result<&mut Interface, String> {
@@ -132,14 +191,16 @@ impl<'a> Sockets<'a> {
                 Err(error) => choice = Choice { xdp: false, why: format!("AF_XDP was refused: {error}") },
             }
         }
-        let reached = Reached { interface: name.into(), receive: None, send: None, why: choice.why.clone() };
+        let why = self.shares(name).why_ethernet(&choice.why);
+        let reached = Reached { interface: name.into(), receive: None, send: None, why };
         Ok(Interface { choice, reached, sender, receiver })
     }
 
     /// Opens an AF_XDP port; without readers its receiving end, and with it the programme, goes again.
     fn port(&self, name: &str) -> Result<(Box<XdpSender>, Option<Box<XdpReceiver>>), String> {
         let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
-        let reading: Vec<_> = ends.filter(|end| end.interface == name && end.receives(self.scenario)).collect();
+        let mine = |end: &&EndSpec| end.interface == name && end.receives_at(self.scenario).is_none();
+        let reading: Vec<_> = ends.filter(|end| mine(end) && end.receives(self.scenario)).collect();
         let wanted = self.wanted(reading.iter().copied());
         let options = XdpOptions {
             destination: wanted.destination,

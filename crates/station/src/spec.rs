@@ -1,5 +1,6 @@
 //! What a role process is told and tells: lines of JSON on its standard input and output.
 
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -83,14 +84,41 @@ impl EndSpec {
     pub fn receives(&self, scenario: &Scenario) -> bool {
         !self.writer || scenario.streams[self.stream].echo
     }
+
+    /// Where over UDP it sends its messages; none when they go in Ethernet frames.
+    pub fn sends_to(&self, scenario: &Scenario) -> Option<SocketAddr> {
+        scenario.streams[self.stream].udp.map(|[there, answer]| if self.writer { there } else { answer })
+    }
+
+    /// The socket that it sends through.
+    pub(crate) fn outlet(&self, scenario: &Scenario) -> OutletSpec<'_> {
+        let priority = scenario.streams[self.stream].pcp;
+        OutletSpec { interface: &self.interface, priority, to: self.sends_to(scenario) }
+    }
+
+    /// Where over UDP it gets them; none when they come in Ethernet frames.
+    pub fn receives_at(&self, scenario: &Scenario) -> Option<SocketAddr> {
+        scenario.streams[self.stream].udp.map(|[there, answer]| if self.writer { answer } else { there })
+    }
+}
+
+/// What a sending socket of a thread is for: ends of which all this is the same share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutletSpec<'a> {
+    /// Interface it sends on.
+    pub interface: &'a str,
+    /// Priority of its frames on this host.
+    pub priority: u8,
+    /// Where it sends over UDP; none for Ethernet frames.
+    pub to: Option<SocketAddr>,
 }
 
 impl WorkerSpec {
-    /// Interface and priority of each sending socket of the thread, in the order of first use.
-    pub fn outlets<'a>(&'a self, scenario: &Scenario) -> Vec<(&'a str, u8)> {
+    /// The sending sockets of the thread, in the order of first use.
+    pub fn outlets<'a>(&'a self, scenario: &Scenario) -> Vec<OutletSpec<'a>> {
         let mut found = Vec::new();
         for end in self.ends.iter().filter(|end| end.sends(scenario)) {
-            let outlet = (end.interface.as_str(), scenario.streams[end.stream].pcp);
+            let outlet = end.outlet(scenario);
             if !found.contains(&outlet) {
                 found.push(outlet);
             }

@@ -62,7 +62,7 @@ impl FromStr for Link {
     }
 }
 
-/// How one interface was reached, for the result.
+/// How one interface was reached, for the result: by Ethernet frames, or by datagrams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// The interface.
@@ -80,6 +80,56 @@ pub struct Reached {
 pub(crate) struct Choice {
     pub(crate) xdp: bool,
     pub(crate) why: String,
+}
+
+/// The streams of an interface by what carries them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shares<'a> {
+    ethernet: Vec<&'a str>,
+    udp: Vec<&'a str>,
+}
+
+impl<'a> Shares<'a> {
+    /// Those of the ends of one interface.
+    pub(crate) fn of<'e>(ends: impl Iterator<Item = &'e EndSpec>, scenario: &'a Scenario) -> Self {
+        let mut shares = Self::default();
+        for end in ends {
+            let stream = &scenario.streams[end.stream];
+            let share = if stream.udp.is_some() { &mut shares.udp } else { &mut shares.ethernet };
+            if !share.contains(&stream.name.as_str()) {
+                share.push(&stream.name);
+            }
+        }
+        shares
+    }
+
+    /// Why Ethernet frames go as they do, and what does not go with them.
+    pub(crate) fn why_ethernet(&self, why: &str) -> String {
+        if self.udp.is_empty() {
+            return why.into();
+        }
+        format!(
+            "{why}; this is the way of the Ethernet frames of {}, not of {}",
+            named(&self.ethernet),
+            named(&self.udp)
+        )
+    }
+
+    /// Why datagrams go as they do, whatever was asked for.
+    pub(crate) fn why_udp(&self, link: Link) -> String {
+        let streams = named(&self.udp);
+        let goes = if self.udp.len() == 1 { "goes" } else { "go" };
+        let why = format!("{streams} {goes} over UDP, through the stack of the kernel");
+        match link {
+            Link::Auto => why,
+            _ => format!("{why}; {link} was asked for, which is a way of Ethernet frames"),
+        }
+    }
+}
+
+/// "stream a", "streams a, b".
+fn named(streams: &[&str]) -> String {
+    format!("{} {}", if streams.len() == 1 { "stream" } else { "streams" }, streams.join(", "))
 }
 
 /// What speaks for a way to an interface.
@@ -132,9 +182,11 @@ fn decide(link: Link, interface: &str, facts: Facts) -> Result<Choice, String> {
 
 /// How many threads use an interface, or groups of ends that read from it, whichever are more.
 fn users(interface: &str, workers: &[WorkerSpec], scenario: &Scenario, host: HostId) -> usize {
-    let threads = workers.iter().filter(|worker| worker.ends.iter().any(|end| end.interface == interface)).count();
+    // Datagrams go past AF_XDP.
+    let here = |end: &EndSpec| end.interface == interface && end.sends_to(scenario).is_none();
+    let threads = workers.iter().filter(|worker| worker.ends.iter().any(here)).count();
     let beats = workers.iter().flat_map(|worker| rhythms(scenario, host, &worker.ends));
-    let reads = |end: &&EndSpec| end.interface == interface && end.receives(scenario);
+    let reads = |end: &&EndSpec| here(end) && end.receives(scenario);
     beats.filter(|(_, ends)| ends.iter().any(reads)).count().max(threads)
 }
 
@@ -161,6 +213,17 @@ mod tests {
             assert_eq!(serde_json::to_string(&link).unwrap(), format!("\"{link}\""));
         }
         assert!("AF_XDP".parse::<Link>().is_err());
+    }
+
+    #[test]
+    fn what_goes_by_which_way_is_said_with_the_names_of_streams() {
+        let only = Shares { ethernet: vec!["a"], udp: Vec::new() };
+        assert_eq!(only.why_ethernet("asked for"), "asked for");
+        let both = Shares { ethernet: vec!["a"], udp: vec!["u", "v"] };
+        let why = both.why_ethernet("asked for");
+        assert_eq!(why, "asked for; this is the way of the Ethernet frames of stream a, not of streams u, v");
+        assert_eq!(both.why_udp(Link::Auto), "streams u, v go over UDP, through the stack of the kernel");
+        assert!(both.why_udp(Link::Xdp).ends_with("; xdp was asked for, which is a way of Ethernet frames"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::beat::{Beat, End, Times};
 use crate::executive::{Executive, Span};
 use crate::outlet::Outlet;
 use crate::outside::{Outside, image_name};
-use crate::sockets::Sockets;
+use crate::sockets::{Entrance, Sockets};
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
 
 /// A cyclic thread before it starts.
@@ -44,25 +44,25 @@ impl Worker {
         sockets: &mut Sockets<'_>,
     ) -> Result<Self, String> {
         let names = worker.outlets(scenario);
-        let outlets =
-            names.iter().map(|(interface, priority)| sockets.outlet(interface, *priority)).collect::<Result<_, _>>()?;
+        let outlets = names.iter().map(|outlet| sockets.outlet(outlet)).collect::<Result<_, _>>()?;
         let mut beats = Vec::new();
         for (times, ends) in rhythms(scenario, HostId(spec.host), &worker.ends) {
             let mut opened = Vec::new();
-            let mut reading: Vec<(&str, Vec<(usize, &EndSpec)>)> = Vec::new();
+            let mut reading: Vec<(Entrance<'_>, Vec<(usize, &EndSpec)>)> = Vec::new();
             for (index, end) in ends.into_iter().enumerate() {
-                let outlet = (end.interface.as_str(), scenario.streams[end.stream].pcp);
+                let outlet = end.outlet(scenario);
                 let outlet = end.sends(scenario).then(|| names.iter().position(|name| *name == outlet)).flatten();
                 opened.push(open_end(spec, scenario, end, outlet)?);
                 if end.receives(scenario) {
-                    match reading.iter_mut().find(|(interface, _)| *interface == end.interface) {
+                    let entrance = Entrance { interface: &end.interface, at: end.receives_at(scenario) };
+                    match reading.iter_mut().find(|(other, _)| *other == entrance) {
                         Some((_, ends)) => ends.push((index, end)),
-                        None => reading.push((&end.interface, vec![(index, end)])),
+                        None => reading.push((entrance, vec![(index, end)])),
                     }
                 }
             }
             let inlets =
-                reading.iter().map(|(interface, ends)| sockets.inlet(interface, ends)).collect::<Result<_, _>>()?;
+                reading.iter().map(|(entrance, ends)| sockets.inlet(*entrance, ends)).collect::<Result<_, _>>()?;
             let mut beat = Beat::new(times, opened, inlets);
             beat.backlog = scenario.backlog;
             beats.push(beat);
@@ -129,9 +129,7 @@ impl Worker {
             self.beats.iter().flat_map(|beat| &beat.ends).map(|end| (end.stream, end.side)).collect();
         let mut fetchers = Vec::new();
         for (outlet, mut ring) in self.outlets.iter().zip(std::mem::take(&mut self.stamps)) {
-            let Some(Ok(mut reader)) = outlet.sender().map(|sender| sender.stamps(self.tai_minus_utc)) else {
-                continue;
-            };
+            let Some(Ok(mut reader)) = outlet.stamps(self.tai_minus_utc) else { continue };
             let (fetching, sends, names) = (Arc::clone(fetching), Arc::clone(outlet.sends()), Arc::clone(&names));
             fetchers.push(thread::spawn(move || {
                 while fetching.load(Ordering::Relaxed) {
