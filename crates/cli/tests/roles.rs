@@ -360,6 +360,43 @@ fn what_a_role_cannot_do_it_says_before_it_begins() {
     assert!(!out.exists(), "nothing is left of what did not begin");
 }
 
+#[test]
+fn roles_over_udp_need_the_addresses_of_the_scenario_and_then_meet() {
+    if !can_run("roles_over_udp") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-udp");
+    let text = std::fs::read_to_string(&bench.scenario).unwrap();
+    let line = text.lines().find(|line| line.starts_with("vid =")).unwrap().to_string();
+    let more = "transport = \"udp\"\ndestination = \"opc.udp://10.7.0.2\"\nanswer_destination = \"opc.udp://10.7.0.1\"";
+    std::fs::write(&bench.scenario, text.replace(&line, more)).unwrap();
+    for (part, ip) in [("loopback", "10.7.0.2"), ("publish", "10.7.0.1")] {
+        let output = bench.role(part, "never", &["--duration", "1s"]).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(&format!("come to {ip} here, which is no address of eth0")), "{text}");
+        assert!(text.contains(&format!("ip address add {ip}/24 dev eth0")), "{text}");
+    }
+    for (end, own) in [("pub", "10.7.0.1"), ("loop", "10.7.0.2")] {
+        ip(&format!("-n {}-{end} address add {own}/24 dev eth0", bench.name));
+    }
+    let loopback = bench.start("loopback", "loop", &[]);
+    let publish = bench.start("publish", "pub", &["--duration", "3s"]);
+    ended(publish);
+    signal(loopback.id(), "INT");
+    ended(loopback);
+    let (writer, reader) = (run_json(&bench.out("pub")), run_json(&bench.out("loop")));
+    let frames = writer["streams"][0]["frames"].as_u64().unwrap();
+    assert!(frames > 1500, "{frames}");
+    let back = writer["streams"][0]["round_trip"]["wire"]["count"].as_u64().unwrap_or(0);
+    assert!(back > frames / 2, "{back} of {frames} came back, with stamps of both sockets");
+    for (run, host) in [(&writer, "pub"), (&reader, "loop")] {
+        let reached = &run["machine"]["ways"][host][0];
+        assert_eq!((&reached["receive"], &reached["send"]), (&"UDP socket".into(), &"UDP socket".into()), "{reached}");
+    }
+}
+
 fn ask(stream: &UnixStream, line: &[u8]) -> Value {
     let mut writer = stream;
     writer.write_all(line).unwrap();

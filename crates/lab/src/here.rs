@@ -1,9 +1,10 @@
 //! The network of this machine as it is, for a role: looked at, never changed.
 
+use std::net::IpAddr;
 use std::process::Command;
 
 use measure::{Machine, Side};
-use scenario::{PortId, Queue, Scenario};
+use scenario::{PortId, Queue, Scenario, Stream};
 use serde_json::{Value, json};
 
 use crate::error::LabError;
@@ -29,7 +30,8 @@ fn check_interface(scenario: &Scenario, role: &Role, port: PortId, name: &str) -
         return wrong(format!("interface {name} is down"), format!("bring it up: `ip link set {name} up`"));
     }
     let described = describe_link(name);
-    if described["linkinfo"]["info_kind"] == "vlan" {
+    let ends = ends_at(scenario, role, port);
+    if described["linkinfo"]["info_kind"] == "vlan" && ends.iter().any(|(stream, _)| stream.udp.is_none()) {
         let below = described["link"].as_str().unwrap_or("the interface below it");
         return wrong(
             format!("{name} is a VLAN of {below} and would put a second tag on frames that carry theirs already"),
@@ -43,21 +45,57 @@ fn check_interface(scenario: &Scenario, role: &Role, port: PortId, name: &str) -
             format!("name {bridge} itself, or take the port out: `ip link set {name} nomaster`"),
         );
     }
-    let needed = scenario
-        .streams
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| [Side::Writer, Side::Reader].iter().any(|side| role.drives(scenario, *index, *side)))
-        .map(|(_, stream)| stream.payload_bytes())
-        .max()
-        .unwrap_or(0);
-    match link::interface::mtu(name) {
-        Ok(mtu) if mtu < needed => wrong(
+    let needed = ends.iter().map(|(stream, _)| stream.frame().payload_bytes()).max().unwrap_or(0);
+    if let Some(mtu) = link::interface::mtu(name).ok().filter(|mtu| *mtu < needed) {
+        return wrong(
             format!("{name} takes frames of {mtu} bytes of payload, and the streams need {needed}"),
             format!("raise it: `ip link set {name} mtu {needed}`"),
-        ),
-        _ => Ok(()),
+        );
     }
+    let own = addresses_of(name);
+    let missing = |(stream, side): (&'_ Stream, Side)| {
+        let [there, answer] = stream.udp?;
+        let ip = match side {
+            Side::Reader => there.ip(),
+            Side::Writer if stream.echo => answer.ip(),
+            Side::Writer => return None,
+        };
+        (!ip.is_multicast() && !own.contains(&ip)).then(|| (stream.name.clone(), ip))
+    };
+    if let Some((stream, ip)) = ends.into_iter().find_map(missing) {
+        let prefix = if ip.is_ipv6() { 64 } else { 24 };
+        return wrong(
+            format!("messages of stream {stream} come to {ip} here, which is no address of {name}"),
+            format!(
+                "give it the address: `ip address add {ip}/{prefix} dev {name}`, or name another in the scenario, the \
+                 same on all hosts; `ip address show {name}` lists those it has"
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// The stream ends that a role drives at a port.
+fn ends_at<'a>(scenario: &'a Scenario, role: &Role, port: PortId) -> Vec<(&'a Stream, Side)> {
+    let mut found = Vec::new();
+    for (index, stream) in scenario.streams.iter().enumerate() {
+        for (side, path) in [(Side::Writer, &stream.path), (Side::Reader, &stream.return_path)] {
+            if path.first() == Some(&port) && role.drives(scenario, index, side) {
+                found.push((stream, side));
+            }
+        }
+    }
+    found
+}
+
+/// The IP addresses of an interface; none when `ip` cannot tell.
+fn addresses_of(name: &str) -> Vec<IpAddr> {
+    let output = Command::new("ip").args(["-j", "address", "show", "dev", name]).output();
+    let list: Vec<Value> =
+        output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default();
+    let of = |link: &Value| link["addr_info"].as_array().cloned().unwrap_or_default();
+    let ip = |address: Value| address["local"].as_str().and_then(|ip| ip.parse().ok());
+    list.iter().flat_map(of).filter_map(ip).collect()
 }
 
 /// What a role leaves to the user, in words: it installs no queueing discipline and makes no traffic.
