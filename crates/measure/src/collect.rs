@@ -12,7 +12,7 @@ use crate::breaches::{LiveBreach, Noticed, note_live};
 use crate::index::Index;
 use crate::outside::Glance;
 use crate::{
-    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, Loss, Margins, Parts,
+    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, LAUNCH_REFUSED, Loss, Margins, Parts,
     Side, flags,
 };
 
@@ -368,7 +368,10 @@ impl StreamLog {
             }
             EventKind::NotSent { handle, errno } => {
                 let send = self.ends[end].send(handle);
-                send.failed = Some(errno);
+                // The queue's explanation may come before or after the failure of the call that it explains.
+                if errno != LAUNCH_REFUSED || send.failed.is_none() {
+                    send.failed = Some(errno);
+                }
                 let send = *send;
                 self.settle_handle(end, handle, send)
             }

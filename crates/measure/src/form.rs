@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CounterReference, Dist, Margins, Split};
+use crate::{CounterReference, Dist, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, Margins, Split};
 
 /// The format that `run.json` names.
 pub const RUN_FORMAT: &str = "downbeat/run/1";
@@ -216,6 +216,46 @@ pub struct Loss {
     /// `dSum` of `published`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dSum_share: Option<f64>,
+    /// Frames, messages and answers, that the queues of their interfaces lost for their launch times (SO_TXTIME), by cause;
+    /// absent when none. They are in `dP` and `dL` too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<LostLaunches>,
+}
+
+/// Frames that queues lost for their launch times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostLaunches {
+    /// INVALID_PARAM: the launch time was past, or before that of a frame that had left, when the frame came.
+    pub invalid_param: u64,
+    /// TXTIME_MISSED: it passed while the frame waited.
+    pub txtime_missed: u64,
+    /// ENOBUFS without an explanation: the queue was full, or a gate closed at the launch time.
+    pub enobufs: u64,
+    /// Other reports of the queue.
+    pub other: u64,
+}
+
+impl LostLaunches {
+    /// Counts one by its error number; one that is no launch's is not counted.
+    pub(crate) fn count(&mut self, errno: i32) {
+        match errno {
+            LAUNCH_INVALID => self.invalid_param += 1,
+            LAUNCH_MISSED => self.txtime_missed += 1,
+            LAUNCH_REFUSED => self.enobufs += 1,
+            errno if errno >= LAUNCH_LOST => self.other += 1,
+            _ => {}
+        }
+    }
+
+    /// The sum of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            invalid_param: self.invalid_param + other.invalid_param,
+            txtime_missed: self.txtime_missed + other.txtime_missed,
+            enobufs: self.enobufs + other.enobufs,
+            other: self.other + other.other,
+        }
+    }
 }
 
 /// What the application that ends the stream counted: the writer's with an echo, else the reader's.
@@ -435,6 +475,8 @@ pub mod kinds {
     pub const LINK_DOWN: &str = "link-down";
     /// Somebody set the time of a host.
     pub const CLOCK_STEP: &str = "clock-step";
+    /// The queue of an interface lost frames for their launch times.
+    pub const LAUNCH_LOST: &str = "launch-lost";
     /// The operating system refused to send frames.
     pub const SEND_REFUSED: &str = "send-refused";
     /// Nothing arrived although it was published.

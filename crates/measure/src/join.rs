@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
-use crate::{Counters, Dist, FrameRow, HostResult, Loss, Observations, Phase, StreamObservations, flags};
+use crate::{Counters, Dist, FrameRow, HostResult, Loss, LostLaunches, Observations, Phase, StreamObservations, flags};
 use crate::{breaches, explain, gaps, incidents, outside};
 
 /// Cycles taken for a round trip when no message came all the way.
@@ -163,8 +163,11 @@ fn loss(stream: &Stream, log: &StreamLog) -> Loss {
     let count = |bits: u32| log.messages.iter().filter(|m| m.published() && m.flags & bits != 0).count() as u64;
     let (under_way, unknown) = (count(flags::UNDER_WAY), count(flags::UNKNOWN));
     let published = log.messages.iter().filter(|m| m.published()).count() as u64 - under_way - unknown;
+    let mut lost = LostLaunches::default();
+    [writer, reader].into_iter().flat_map(EndLog::failed_sends).for_each(|(_, errno)| lost.count(errno));
+    let launches = Some(lost).filter(|lost| *lost != LostLaunches::default());
     if !writer.seen || published == 0 {
-        return Loss { published, under_way, unknown, ..Loss::default() };
+        return Loss { published, under_way, unknown, launches, ..Loss::default() };
     }
     let placed = |bits: u32, seen: bool| seen.then(|| count(bits));
     let out = placed(flags::LOST_OUT, reader.seen);
@@ -190,6 +193,7 @@ fn loss(stream: &Stream, log: &StreamLog) -> Loss {
         dP_share: share(dP),
         dL_share: share(dL),
         dSum_share: share(dSum),
+        launches,
     }
 }
 

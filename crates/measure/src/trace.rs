@@ -59,6 +59,17 @@ impl Phase {
 /// Error number ([`EventKind::NotSent`]) of a frame whose launch an overrun skipped: ETIME.
 pub const LAUNCH_SKIPPED: i32 = 62;
 
+/// Added to the error number ([`EventKind::NotSent`]) of a frame with a launch time that the queue of its interface lost:
+/// so it is told from the same number of a call that failed.
+pub const LAUNCH_LOST: i32 = 10_000;
+/// The queue did not take a frame with a launch time: ENOBUFS of the call. Where the queue tells why, that replaces it.
+pub const LAUNCH_REFUSED: i32 = LAUNCH_LOST + 105;
+/// The launch time was past, or before that of a frame that had left the queue, when the frame came: code INVALID_PARAM of
+/// the error queue, EINVAL.
+pub const LAUNCH_INVALID: i32 = LAUNCH_LOST + 22;
+/// The launch time passed while the frame waited in the queue: code TXTIME_MISSED of the error queue, ECANCELED.
+pub const LAUNCH_MISSED: i32 = LAUNCH_LOST + 125;
+
 /// Something that happened at one end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -125,7 +136,8 @@ pub enum EventKind {
     NotSent {
         /// Which send.
         handle: u32,
-        /// Error number of the operating system.
+        /// Error number of the operating system, or one of the `LAUNCH_…`. An end may tell two of one send: the call
+        /// fails, and the queue says why.
         errno: i32,
     },
     /// A message arrived.

@@ -159,6 +159,10 @@ fn add_loss(whole: &mut Loss, part: &Loss) {
     mine.into_iter().zip([dP, dL, dbL, dbP, dLinkL, dLinkP, dSum]).for_each(|(whole, part)| add(whole, *part));
     let published = whole.published;
     let share = |count: Option<u64>| count.filter(|_| published > 0).map(|count| count as f64 / published as f64);
+    whole.launches = match (whole.launches, part.launches) {
+        (Some(one), Some(other)) => Some(one.plus(other)),
+        (one, other) => one.or(other),
+    };
     (whole.dP_share, whole.dL_share, whole.dSum_share) = (share(whole.dP), share(whole.dL), share(whole.dSum));
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CYCLE, Exchange, Fate, scenario};
-use downbeat_measure::{EventKind, Incident, Side, flags};
+use downbeat_measure::{EventKind, Incident, LAUNCH_INVALID, LAUNCH_MISSED, LAUNCH_REFUSED, Side, flags};
 use scenario::{Fraction, LineSpec, line};
 use units::{Nanos, Rate, Tai};
 
@@ -192,4 +192,37 @@ fn an_interface_that_went_down_is_named_once() {
     let refused = of_kind(&run.incidents, "send-refused");
     assert_eq!(refused.len(), 1, "an overrun's skipped launches are not refused sends: {refused:?}");
     assert!(refused[0].cause.contains("ENOBUFS"), "{}", refused[0].cause);
+}
+
+#[test]
+fn a_lost_launch_is_counted_once_and_its_cause_named() {
+    let scenario = scenario(0);
+    let mut exchange = Exchange::default();
+    for cycle in 1..1_000 {
+        exchange.phase(cycle, 3_000, 3_000);
+        let fate = if (10..14).contains(&cycle) { Fate::Dropped } else { Fate::Fine };
+        exchange.message(cycle, cycle as u64, fate, 0);
+    }
+    // The call fails and the queue says why, whichever is heard first; the last one is told by the queue alone.
+    for (handle, errno) in [
+        (9, LAUNCH_REFUSED),
+        (9, LAUNCH_INVALID),
+        (10, LAUNCH_INVALID),
+        (10, LAUNCH_REFUSED),
+        (11, LAUNCH_REFUSED),
+        (12, LAUNCH_MISSED),
+    ] {
+        exchange.push(Side::Writer, EventKind::NotSent { handle, errno });
+    }
+    let run = exchange.summarise(&scenario);
+    let lost = run.streams[0].loss.launches.unwrap();
+    assert_eq!((lost.invalid_param, lost.txtime_missed, lost.enobufs, lost.other), (2, 1, 1, 0));
+    assert_eq!(run.streams[0].loss.dP, Some(4));
+    let incidents = of_kind(&run.incidents, "launch-lost");
+    let causes: Vec<_> = incidents.iter().map(|incident| (incident.frames, incident.cause.as_str())).collect();
+    for (frames, word) in [(2, "INVALID_PARAM"), (1, "TXTIME_MISSED"), (1, "ENOBUFS")] {
+        let named = |&(count, cause): &(u64, &str)| count == frames && cause.contains(word);
+        assert!(causes.iter().any(named), "{word}: {causes:?}");
+    }
+    assert!(of_kind(&run.incidents, "send-refused").is_empty(), "{causes:?}");
 }

@@ -37,6 +37,9 @@ pub(super) fn happening(happening: &Happening, scenario: &Scenario, start: Tai) 
     let what = match happening.what {
         What::Late(phase, late) => format!("{} began {} µs late", phase.key(), us(late.0)),
         What::Skipped(cycles) => format!("left out {cycles} cycles"),
+        What::Refused(measure::LAUNCH_INVALID) => "a launch time was past or out of order (INVALID_PARAM)".into(),
+        What::Refused(measure::LAUNCH_MISSED) => "a launch time passed in the queue (TXTIME_MISSED)".into(),
+        What::Refused(measure::LAUNCH_REFUSED) => "the queue did not take a frame with a launch time (ENOBUFS)".into(),
         What::Refused(errno) => format!("a send was refused: {}", nix::errno::Errno::from_raw(errno).desc()),
         What::ReceiveFailed(errno) => format!("receiving failed: {}", nix::errno::Errno::from_raw(errno).desc()),
         What::Breach(condition) => format!("breach: {}", condition.key()),

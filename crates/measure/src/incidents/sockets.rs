@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Seen;
-use crate::{Incident, LAUNCH_SKIPPED, kinds, words};
+use crate::{Incident, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, LAUNCH_SKIPPED, kinds, words};
 
 /// No such device or address: the interface is gone.
 const ENXIO: i32 = 6;
@@ -45,6 +45,11 @@ pub(super) fn refused(seen: &Seen<'_>) -> Vec<Incident> {
                 continue;
             }
             let frames = words::number(count, "frame");
+            if errno >= LAUNCH_LOST {
+                let cause = format!("{host}: the queue lost {frames} of stream {stream}: {}", lost(errno));
+                incidents.push(seen.incident(kinds::LAUNCH_LOST, at, cause, count));
+                continue;
+            }
             let cause = format!("{host}: sending {frames} of stream {stream} was refused ({})", name(errno));
             incidents.push(seen.incident(kinds::SEND_REFUSED, at, cause, count));
         }
@@ -62,6 +67,23 @@ pub(super) fn refused(seen: &Seen<'_>) -> Vec<Incident> {
 
 fn gone(errno: i32) -> bool {
     matches!(errno, ENETDOWN | ENXIO | ENODEV)
+}
+
+/// Why a queue lost frames with launch times.
+fn lost(errno: i32) -> String {
+    match errno {
+        LAUNCH_INVALID => "their launch times were past when they came, or before that of a frame that had left \
+                           (INVALID_PARAM); hand them over earlier, and those of streams that share a queue in the order \
+                           of their launch times"
+            .to_owned(),
+        LAUNCH_MISSED => "their launch times passed while they waited (TXTIME_MISSED); its `delta` is below the latency \
+                          of the host"
+            .to_owned(),
+        LAUNCH_REFUSED => "it did not take them (ENOBUFS) and does not say why; it was full, or their launch times were \
+                           outside of their gate's window"
+            .to_owned(),
+        errno => name(errno - LAUNCH_LOST),
+    }
 }
 
 fn name(errno: i32) -> String {
