@@ -207,3 +207,36 @@ fn a_frame_with_another_tag_is_counted_and_not_taken() {
     let named = run["incidents"].as_array().unwrap().iter().any(|incident| incident["kind"] == "wrong-tag");
     assert!(named, "{:#?}", run["incidents"]);
 }
+
+#[test]
+fn who_keeps_launch_times_is_said_and_without_a_queue_for_it_the_kernel_does_not() {
+    if !can_run("who_keeps_launch_times") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-launch");
+    let run = |launch: &str| {
+        let out = folder.path().join(launch);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--launch", launch];
+        (downbeat(&[&arguments[..], &["--duration", "300ms"]].concat()), out)
+    };
+    for (launch, why) in [("auto", "no queue keeps launch times: its queue is"), ("pace", "asked for")] {
+        let (output, out) = run(launch);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        let run = run_json(&out);
+        assert_eq!(run["machine"]["launch_wanted"], launch);
+        let reached = &run["machine"]["ways"]["pub"][0];
+        assert!(reached["launch"].as_str().unwrap().starts_with("own pacing"), "{reached}");
+        assert!(reached["launch_why"].as_str().unwrap().starts_with(why), "{reached}");
+        assert!(run["streams"][0]["launch"]["mechanism"].as_str().unwrap().starts_with("own pacing"));
+    }
+    let (output, out) = run("txtime");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("frames would leave at once") && text.contains("--launch pace"), "{text}");
+    assert!(namespaces("t-launch").is_empty() && !out.exists());
+    let (output, _) = run("etf");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("expected auto, pace or txtime"), "{}", stderr(&output));
+}

@@ -18,6 +18,7 @@ use serde_json::json;
 use station::{EndSpec, Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
 use units::{Nanos, Tai};
 
+use crate::departure;
 use crate::error::LabError;
 use crate::lost::Lost;
 use crate::run::RunOptions;
@@ -85,6 +86,8 @@ impl Hosts {
                 worker.cpu = (cpus - 1 + threads_so_far) % cpus;
                 threads_so_far += 1;
             }
+            let queues = |interface: &str| departure::queues(venue.namespace_name(id), interface);
+            departure::decide(scenario, (options.launch, options.link), &mut workers, queues)?;
             let host = Host::start(scenario, options, venue, id, workers)?;
             venue.started(host.child.id())?;
             all.hosts.push(host);
@@ -146,6 +149,17 @@ impl Hosts {
     /// Each host's name, and what its threads were granted and refused.
     pub(crate) fn granted(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.hosts.iter().map(|host| (host.name.as_str(), host.granted.as_slice()))
+    }
+
+    /// The streams whose launch times the kernel of their writer keeps, and when their frames leave.
+    pub(crate) fn launches_kept(&self, scenario: &Scenario) -> serde_json::Map<String, serde_json::Value> {
+        let of = |host: &Host, stream: &scenario::Stream| {
+            let mut kept = host.reached.iter().filter_map(|reached| reached.txtime.get(&stream.name));
+            // With answers the reader's host may tell of it, too.
+            kept.next().filter(|_| stream.writer == host.id).map(|mechanism| (stream.name.clone(), json!(mechanism)))
+        };
+        let of_host = |host| scenario.streams.iter().filter_map(move |stream| of(host, stream));
+        self.hosts.iter().flat_map(of_host).collect()
     }
 
     /// Whether all processes have ended; ends those that do not obey.
@@ -283,6 +297,7 @@ impl Host {
             realtime: options.realtime,
             link: options.link,
             images: options.images.as_ref().map(|folder| folder.from_anywhere()),
+            launch: options.launch,
             wait: options.wait,
         };
         let what = || format!("starting the process of host {name}");

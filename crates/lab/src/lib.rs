@@ -15,6 +15,7 @@
 //!     realtime: true,
 //!     place: downbeat_lab::Place::Laboratory(downbeat_lab::Rights::take("runs/first".as_ref())?),
 //!     link: downbeat_lab::Link::Auto,
+//!     launch: downbeat_lab::Launch::Auto,
 //!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
@@ -33,6 +34,7 @@
 
 mod addresses;
 mod control;
+mod departure;
 mod error;
 mod here;
 mod hook;
@@ -62,6 +64,6 @@ pub use rights::Rights;
 pub use role::{Part, Role, interfaces_of_host};
 pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
-pub use station::Link;
+pub use station::{Launch, Link};
 pub use venue::Place;
 pub use watch::{Beginning, TraceState, Turn, Watch};

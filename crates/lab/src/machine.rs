@@ -28,6 +28,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue)
     };
     let entries = [
         ("link_wanted", json!(options.link)),
+        ("launch_wanted", json!(options.launch)),
         ("pacing", json!(pacing)),
         ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
         ("realtime", json!(options.realtime)),

@@ -11,7 +11,7 @@ use rt::wait::Wait;
 pub use scenario::Pause;
 use scenario::Scenario;
 use serde_json::json;
-use station::Link;
+use station::{Launch, Link};
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
@@ -46,6 +46,8 @@ pub struct RunOptions {
     pub realtime: bool,
     /// By which way frames come and go.
     pub link: Link,
+    /// Who keeps launch times.
+    pub launch: Launch,
     /// How cyclic threads wait.
     pub wait: Wait,
     /// Where it takes place.
@@ -164,6 +166,10 @@ fn measured(
         venue.started(pid)?;
     }
     let mut hosts = Hosts::start(scenario, options, venue)?;
+    let kept = hosts.launches_kept(scenario);
+    if !kept.is_empty() {
+        machine.insert("launch_kept".into(), kept.into());
+    }
     let dropped_before = machine::backlog_drops();
     let generators = venue.start_traffic(scenario)?;
     if interrupted.load(Ordering::Relaxed) {

@@ -130,6 +130,14 @@ impl Venue {
         }
     }
 
+    /// The name of a host's network namespace; none where it plays in that of this process.
+    pub(crate) fn namespace_name(&self, host: HostId) -> Option<&str> {
+        match self {
+            Self::Laboratory { topology, .. } => Some(topology.namespace(host)),
+            Self::Here(_) => None,
+        }
+    }
+
     /// Whether this end of a stream runs here.
     pub(crate) fn has(&self, scenario: &Scenario, stream: usize, side: Side) -> bool {
         match self {

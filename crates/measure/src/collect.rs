@@ -12,8 +12,8 @@ use crate::breaches::{LiveBreach, Noticed, note_live};
 use crate::index::Index;
 use crate::outside::Glance;
 use crate::{
-    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, LAUNCH_REFUSED, Loss, Margins, Parts,
-    Side, flags,
+    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, LAUNCH_REFUSED, Loss,
+    Margins, Parts, Side, flags,
 };
 
 mod end;

@@ -21,7 +21,9 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
     for (number, (stream, seen)) in scenario.streams.iter().zip(&observations.streams).enumerate() {
         let (rows, others) = rest.split_at(rest.partition_point(|row| usize::from(row.stream) <= number));
         rest = others;
-        streams.push(stream_result(scenario, stream, rows, seen, mechanism.clone()));
+        // Where the kernel keeps its launch times, a stream has words of its own.
+        let kept = machine.get("launch_kept").and_then(|kept| kept[&stream.name].as_str()).map(str::to_owned);
+        streams.push(stream_result(scenario, stream, rows, seen, kept.or_else(|| mechanism.clone())));
     }
     let elsewhere: Vec<_> = observations.streams.iter().map(|seen| seen.elsewhere).collect();
     let verdict = judge(scenario, &streams, &elsewhere);

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use units::{FrameSize, Nanos, Rate, Tai};
 
-use crate::installation::Installation;
 use crate::breaches::{Breaches, StreamEnd};
+use crate::installation::Installation;
 use crate::queue::Queue;
 use crate::requirement::Limit;
 

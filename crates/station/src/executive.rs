@@ -2,7 +2,8 @@
 //!
 //! Within a cycle of length c that begins at t0 + k·c an end subscribes (and goes on reading until its receive
 //! window closes), runs the application, and publishes; a frame with a launch time then waits in the launch queue for
-//! the next cycle start + offset, which may lie beyond the next publish phase. All instants are absolute, so lateness
+//! the next cycle start + offset, which may lie beyond the next publish phase; where a queue of the kernel keeps launch
+//! times, it gets the frame in the publish phase, and no launch is waited for here. All instants are absolute, so lateness
 //! never adds up. Where two fall together the launch goes first: it is the one that the wire sees.
 //!
 //! **Waiting.** By [`Wait`] the thread sleeps, is awake all the time, or, as a rule, sleeps and is awake shortly before
@@ -311,6 +312,7 @@ impl<'a, C: Clock> Executive<'a, C> {
             end.handle = handle.wrapping_add(1);
             let publication = Publication { end: number, handle };
             let handed_over = match launch {
+                Some(due) if outlet.keeps_launch_times() => outlet.send_at(publication, outgoing.frame, due),
                 Some(due) if self.launches.push(due, publication, outgoing.frame) => Ok(()),
                 Some(_) => Err(LAUNCH_SKIPPED),
                 None => outlet.send(publication, outgoing.frame),
@@ -486,6 +488,58 @@ mod tests {
         assert_eq!(skipped, [&EventKind::Skipped { cycle: 1, cycles: 4 }]);
         let expected: Vec<_> = [0].into_iter().chain(5..CYCLES).collect();
         assert_eq!(cycles(&events, Phase::Subscribe), expected);
+    }
+
+    /// Runs two beats whose frames a queue of the kernel keeps: what they told, and what the queue got.
+    fn run_with_launch_times(refuses: bool) -> (Vec<EventKind>, Vec<Tai>) {
+        let taken = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let target = crate::Target::Scripted { taken: std::sync::Arc::clone(&taken), refuses };
+        let mut beats = vec![beat(0, CYCLE), beat(1, CYCLE)];
+        for end in beats.iter_mut().flat_map(|beat| &mut beat.ends) {
+            (end.outlet, end.launch) = (Some(0), Some(CYCLE / 2));
+        }
+        let ring = Ring::create("executive", 4096).unwrap();
+        let (producer, mut consumer) = (ring.producer().unwrap(), ring.consumer().unwrap());
+        let clock = clock();
+        let span = Span { t0: clock.now() + CYCLE, duration: CYCLE * CYCLES, tai_minus_utc: Nanos::ZERO };
+        let never = || false;
+        let outlets = vec![Outlet::with_launch_times(target)];
+        let mut executive = Executive::new((clock, Wait::Sleep), span, beats, outlets, producer, &never);
+        executive.run();
+        assert_eq!(executive.launches.first_due(), None, "nothing waits for its launch here");
+        let records = std::iter::from_fn(|| consumer.pop());
+        let events = records.filter_map(|record| Event::unpack(&record)).map(|event| event.kind).collect();
+        let taken = taken.lock().unwrap().clone();
+        (events, taken)
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_goes_to_it_in_the_publish_phase_with_its_launch_time() {
+        let (events, taken) = run_with_launch_times(false);
+        assert!(cycles(&events, Phase::Launch).is_empty());
+        assert_eq!(taken.len() as i64, 2 * CYCLES);
+        let launches: Vec<_> = events
+            .iter()
+            .filter_map(|kind| match kind {
+                EventKind::Published { at, launch, .. } => Some((*at, launch.unwrap())),
+                _ => None,
+            })
+            .collect();
+        // Both streams have one launch time a cycle: the queue gets them a nanosecond apart, the trace as planned.
+        for (pair, got) in launches.chunks(2).zip(taken.chunks(2)) {
+            assert_eq!((pair[0].1, pair[1].1), (got[0], got[0]));
+            assert_eq!(got[1], got[0] + Nanos(1));
+            assert!(pair.iter().all(|(at, launch)| at < launch), "{pair:?}");
+        }
+        assert!(launches.iter().is_sorted_by_key(|(_, launch)| *launch));
+    }
+
+    #[test]
+    fn what_the_queue_refuses_is_told_of_its_send() {
+        let (events, taken) = run_with_launch_times(true);
+        assert!(taken.is_empty());
+        let refused = |kind: &&EventKind| matches!(kind, EventKind::NotSent { errno: measure::LAUNCH_REFUSED, .. });
+        assert_eq!(events.iter().filter(refused).count() as i64, 2 * CYCLES);
     }
 
     #[test]

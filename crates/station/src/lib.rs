@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod beat;
+mod departure;
 mod executive;
 mod inlet;
 mod launch;
@@ -22,6 +23,7 @@ mod ways;
 mod worker;
 
 pub use beat::{Beat, End, Times};
+pub use departure::{Departure, Launch, Txtime};
 pub use executive::{Executive, Span};
 pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 
 use link::udp::{UdpReceiver, UdpReceiverOptions, UdpSender, UdpSenderOptions};
 use link::xdp::{XdpOptions, XdpPort, XdpReceiver, XdpSender};
-use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
+use link::{LinkError, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TxTime};
 use pubsub::{DispatchKey, Dispatcher};
 use scenario::{HostId, Scenario};
 use units::Nanos;
 
+use crate::departure::{Departure, Launch};
 use crate::inlet::{Inlet, Source};
 use crate::outlet::{Outlet, Target};
 use crate::spec::{EndSpec, OutletSpec, RoleSpec};
@@ -79,25 +80,69 @@ impl<'a> Sockets<'a> {
 
     /// What carries away the frames, or datagrams to an address, of one interface and priority.
     pub(crate) fn outlet(&mut self, wanted: &OutletSpec<'_>) -> Result<Outlet, String> {
-        let &OutletSpec { interface: name, priority, to } = wanted;
+        let &OutletSpec { interface: name, priority, to, txtime } = wanted;
         let stamps = self.stamps();
         if let Some(to) = to {
-            let options = UdpSenderOptions { priority, stamps, ..UdpSenderOptions::default() };
             self.udp(name)?.send = Some(UDP.into());
-            let sender = UdpSender::open(name, to, options).map_err(|error| error.to_string())?;
-            return Ok(Outlet::new(Target::Udp(sender)));
+            return self.keeping(wanted, |txtime| {
+                let options = UdpSenderOptions { priority, stamps, txtime, ..UdpSenderOptions::default() };
+                UdpSender::open(name, to, options).map(Target::Udp)
+            });
         }
         let interface = self.interface(name)?;
         if interface.choice.xdp {
+            if txtime.is_some() {
+                return Err(format!("{name}: AF_XDP passes by the queue that would keep launch times"));
+            }
             // Frames of all priorities leave through it in the order they come.
             let sender = interface.sender.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
             interface.reached.send = Some(sender.how().to_string());
+            self.note_launches(wanted, None);
             return Ok(Outlet::new(Target::Xdp(sender)));
         }
         interface.reached.send = Some("packet socket".into());
-        let sender =
-            Sender::open(name, SenderOptions { priority, stamps, txtime: None }).map_err(|error| error.to_string())?;
-        Ok(Outlet::new(Target::Socket(sender)))
+        self.keeping(wanted, |txtime| {
+            Sender::open(name, SenderOptions { priority, stamps, txtime }).map(Target::Socket)
+        })
+    }
+
+    /// Opens a socket with launch times if they are wanted; without where the kernel refuses them and they need not be.
+    fn keeping(
+        &mut self,
+        wanted: &OutletSpec<'_>,
+        open: impl Fn(Option<TxTime>) -> Result<Target, LinkError>,
+    ) -> Result<Outlet, String> {
+        let Some(txtime) = wanted.txtime else {
+            let outlet = open(None).map(Outlet::new).map_err(|error| error.to_string())?;
+            self.note_launches(wanted, None);
+            return Ok(outlet);
+        };
+        match open(Some(txtime.option())) {
+            Ok(target) => {
+                self.note_launches(wanted, None);
+                Ok(Outlet::with_launch_times(target))
+            }
+            Err(error @ LinkError::NotPermitted { call: "SO_TXTIME", .. }) if self.spec.launch == Launch::Auto => {
+                let outlet = open(None).map(Outlet::new).map_err(|error| error.to_string())?;
+                self.note_launches(wanted, Some(&error.to_string()));
+                Ok(outlet)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Notes how the streams of an outlet keep their launch times, and why not as planned.
+    fn note_launches(&mut self, wanted: &OutletSpec<'_>, refused: Option<&str>) {
+        let name = wanted.interface;
+        let of_frames = self.interfaces.get_mut(name).map(|interface| &mut interface.reached);
+        let reached = if wanted.to.is_some() { self.udp.get_mut(name) } else { of_frames };
+        let Some(reached) = reached else { return };
+        let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
+        for end in ends.filter(|end| end.sends(self.scenario) && end.outlet(self.scenario) == *wanted) {
+            let Some(planned) = &end.departure else { continue };
+            let paced = refused.map(|why| Departure::pace(format!("the kernel's launch times were refused: {why}")));
+            reached.launches(&self.scenario.streams[end.stream].name, paced.as_ref().unwrap_or(planned));
+        }
     }
 
     /// Where the frames or datagrams come in that these ends of a beat read; `ends` have their places in the beat.
@@ -158,7 +203,7 @@ impl<'a> Sockets<'a> {
         if !self.udp.contains_key(name) {
             wait_until_running(name)?;
             let why = self.shares(name).why_udp(self.spec.link);
-            let reached = Reached { interface: name.into(), receive: None, send: None, why };
+            let reached = Reached::new(name, why);
             self.udp.insert(name.into(), reached);
         }
         self.udp.get_mut(name).ok_or_else(|| format!("{name} is not known"))
@@ -192,7 +237,7 @@ impl<'a> Sockets<'a> {
             }
         }
         let why = self.shares(name).why_ethernet(&choice.why);
-        let reached = Reached { interface: name.into(), receive: None, send: None, why };
+        let reached = Reached::new(name, why);
         Ok(Interface { choice, reached, sender, receiver })
     }
 

@@ -10,6 +10,7 @@ use scenario::{HostId, PortId, Scenario, Threads};
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
+use crate::departure::{Departure, Launch, Txtime};
 use crate::ways::{Link, Reached};
 
 /// Shared cells of a thread's trace ring.
@@ -45,6 +46,9 @@ pub struct RoleSpec {
     /// Folder, open in a process that outlives this one, where the images of applications outside are offered.
     #[serde(default)]
     pub images: Option<PathBuf>,
+    /// Who keeps launch times.
+    #[serde(default)]
+    pub launch: Launch,
     /// How threads wait.
     #[serde(with = "wait_by_name")]
     pub wait: Wait,
@@ -72,6 +76,9 @@ pub struct EndSpec {
     pub writer: bool,
     /// Interface it sends and receives on.
     pub interface: String,
+    /// How its frames keep their launch times; none when they have none.
+    #[serde(default)]
+    pub departure: Option<Departure>,
 }
 
 impl EndSpec {
@@ -93,7 +100,8 @@ impl EndSpec {
     /// The socket that it sends through.
     pub(crate) fn outlet(&self, scenario: &Scenario) -> OutletSpec<'_> {
         let priority = scenario.streams[self.stream].pcp;
-        OutletSpec { interface: &self.interface, priority, to: self.sends_to(scenario) }
+        let txtime = self.departure.as_ref().and_then(|departure| departure.txtime);
+        OutletSpec { interface: &self.interface, priority, to: self.sends_to(scenario), txtime }
     }
 
     /// Where over UDP it gets them; none when they come in Ethernet frames.
@@ -111,6 +119,8 @@ pub struct OutletSpec<'a> {
     pub priority: u8,
     /// Where it sends over UDP; none for Ethernet frames.
     pub to: Option<SocketAddr>,
+    /// How launch times are given to the kernel; none when they are not.
+    pub txtime: Option<Txtime>,
 }
 
 impl WorkerSpec {
@@ -184,7 +194,12 @@ pub fn workers<'a>(
         for (side, end, path) in sides {
             let here = end == host && wanted(index, side);
             if let (true, Some(interface)) = (here, path.first().and_then(|port| interface(*port))) {
-                ends.push(EndSpec { stream: index, writer: side == Side::Writer, interface: interface.into() });
+                ends.push(EndSpec {
+                    stream: index,
+                    writer: side == Side::Writer,
+                    interface: interface.into(),
+                    departure: None,
+                });
             }
         }
     }

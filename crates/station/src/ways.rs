@@ -1,5 +1,6 @@
 //! By which way frames go in and out of an interface.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,6 +8,7 @@ use link::ReceiveWay;
 use scenario::{HostId, PortId, Queue, Scenario};
 use serde::{Deserialize, Serialize};
 
+use crate::departure::Departure;
 use crate::spec::{EndSpec, WorkerSpec};
 use crate::worker::rhythms;
 
@@ -73,6 +75,37 @@ pub struct Reached {
     pub send: Option<String>,
     /// Why it is this way, or which one was wanted first.
     pub why: String,
+    /// When frames leave relative to their launch times, by stream where streams differ; none where none has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<String>,
+    /// Why it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_why: Option<String>,
+    /// Streams whose launch times the kernel keeps, and when their frames leave.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub txtime: BTreeMap<String, String>,
+}
+
+impl Reached {
+    /// An interface that nothing has been opened on.
+    pub(crate) fn new(interface: &str, why: String) -> Self {
+        let (interface, txtime) = (interface.into(), BTreeMap::new());
+        Self { interface, receive: None, send: None, why, launch: None, launch_why: None, txtime }
+    }
+
+    /// Adds how a stream's frames keep their launch times.
+    pub(crate) fn launches(&mut self, stream: &str, departure: &Departure) {
+        let add = |all: &mut Option<String>, words: &str| match all {
+            None => *all = Some(words.into()),
+            Some(all) if all.contains(words) => {}
+            Some(all) => all.push_str(&format!("; stream {stream}: {words}")),
+        };
+        add(&mut self.launch, &departure.mechanism);
+        add(&mut self.launch_why, &departure.why);
+        if departure.txtime.is_some() {
+            self.txtime.insert(stream.into(), departure.mechanism.clone());
+        }
+    }
 }
 
 /// How an interface will be reached, and why.
@@ -137,7 +170,7 @@ fn named(streams: &[&str]) -> String {
 struct Facts {
     /// How many threads, or groups of ends that read at instants of their own, use it: AF_XDP serves one.
     users: usize,
-    /// Its port has a queueing discipline that the scenario names, which AF_XDP would pass by.
+    /// Its port has a queueing discipline that the scenario names or that keeps launch times, which AF_XDP would pass by.
     shaped: bool,
     /// Its driver says that it can do without copies.
     zero_copy: bool,
@@ -156,7 +189,8 @@ pub(crate) fn choose(
 ) -> Result<Choice, String> {
     let facts = Facts {
         users: users(interface, workers, scenario, host),
-        shaped: port(interface, workers, scenario).is_some_and(|port| scenario.port(port).queue != Queue::Fifo),
+        shaped: port(interface, workers, scenario).is_some_and(|port| scenario.port(port).queue != Queue::Fifo)
+            || keeps_launch_times(interface, workers),
         zero_copy: link::xdp::offers_zero_copy(interface).map_err(|error| error.to_string())?,
     };
     decide(link, interface, facts)
@@ -190,10 +224,16 @@ fn users(interface: &str, workers: &[WorkerSpec], scenario: &Scenario, host: Hos
     beats.filter(|(_, ends)| ends.iter().any(reads)).count().max(threads)
 }
 
+/// Whether a queue of the interface is to keep launch times.
+fn keeps_launch_times(interface: &str, workers: &[WorkerSpec]) -> bool {
+    let mut ends = workers.iter().flat_map(|worker| &worker.ends).filter(|end| end.interface == interface);
+    ends.any(|end| end.departure.as_ref().is_some_and(|departure| departure.txtime.is_some()))
+}
+
 /// The output port that an interface is.
 fn port(interface: &str, workers: &[WorkerSpec], scenario: &Scenario) -> Option<PortId> {
     let end = workers.iter().flat_map(|worker| &worker.ends).find(|end| end.interface == interface)?;
-    let EndSpec { stream, writer, .. } = *end;
+    let &EndSpec { stream, writer, .. } = end;
     let stream = &scenario.streams[stream];
     let path = if writer { &stream.path } else { &stream.return_path };
     path.first().copied()

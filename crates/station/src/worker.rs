@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use link::Departure;
 use measure::{Event, EventKind, Side};
 use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
@@ -12,9 +13,11 @@ use scenario::{ApplicationKind, Backlog, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
+use crate::departure;
 use crate::executive::{Executive, Span};
 use crate::outlet::Outlet;
 use crate::outside::{Outside, image_name};
+use crate::sends::{Publication, Sends};
 use crate::sockets::{Entrance, Sockets};
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
 
@@ -85,8 +88,9 @@ impl Worker {
         terminated: &Arc<AtomicBool>,
     ) -> WorkerFinished {
         // The threads that fetch stamps start first: they must not inherit the processor and stay ordinary.
-        let fetching = Arc::new(AtomicBool::new(spec.stamps));
-        let fetchers = if spec.stamps { self.fetch_stamps(&fetching) } else { Vec::new() };
+        let tells = spec.stamps || self.outlets.iter().any(Outlet::keeps_launch_times);
+        let fetching = Arc::new(AtomicBool::new(tells));
+        let fetchers = if tells { self.fetch_stamps(&fetching) } else { Vec::new() };
         let requested = rt::thread::Requested {
             fifo_priority: spec.realtime.then_some(80),
             cpu: spec.realtime.then_some(self.cpu),
@@ -134,17 +138,31 @@ impl Worker {
             fetchers.push(thread::spawn(move || {
                 while fetching.load(Ordering::Relaxed) {
                     while let Ok(Some(departure)) = reader.wait(Nanos::from_millis(20)) {
-                        let Some(stamp) = departure.stamp() else { continue };
-                        let publication = sends.publication(stamp.id);
-                        let Some(&(stream, side)) = names.get(publication.end as usize) else { continue };
-                        let kind = EventKind::Left { handle: publication.handle, at: stamp.at };
-                        ring.push(&Event { stream, side, kind }.pack());
+                        if let Some(event) = event_of(&departure, &sends, &names) {
+                            ring.push(&event.pack());
+                        }
                     }
                 }
             }));
         }
         fetchers
     }
+}
+
+/// What a trace says of what became of a send; none when nobody knows which it was.
+fn event_of(departure: &Departure, sends: &Sends, names: &[(u16, Side)]) -> Option<Event> {
+    let id = match departure {
+        Departure::Left(stamp) => stamp.id,
+        // Launch times of an outlet differ, so that only a loss of a thousand sends ago has no number.
+        Departure::Lost(lost) => lost.id?,
+    };
+    let Publication { end, handle } = sends.publication(id);
+    let &(stream, side) = names.get(end as usize)?;
+    let kind = match departure {
+        Departure::Left(stamp) => EventKind::Left { handle, at: stamp.at },
+        Departure::Lost(lost) => EventKind::NotSent { handle, errno: departure::lost(lost) },
+    };
+    Some(Event { stream, side, kind })
 }
 
 /// Lets writers count from the number of the first cycle since the base time.
@@ -197,4 +215,30 @@ fn open_end(spec: &RoleSpec, scenario: &Scenario, end: &EndSpec, outlet: Option<
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
     opened.start = stream.start;
     Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    use link::{LaunchError, LostLaunch, TxStamp};
+    use measure::{LAUNCH_INVALID, LAUNCH_MISSED};
+
+    use super::*;
+
+    #[test]
+    fn what_the_error_queue_tells_becomes_an_event_of_its_stream() {
+        let (sends, names) = (Sends::new(), [(3, Side::Writer), (7, Side::Reader)]);
+        sends.note(0, Publication { end: 0, handle: 40 });
+        sends.note(1, Publication { end: 1, handle: 50 });
+        let lost = |id, cause| Departure::Lost(LostLaunch { id, launch: Tai(9), cause });
+        let event = |departure| event_of(&departure, &sends, &names);
+        let (stream, side) = (7, Side::Reader);
+        for (cause, errno) in [(LaunchError::Invalid, LAUNCH_INVALID), (LaunchError::Missed, LAUNCH_MISSED)] {
+            let kind = EventKind::NotSent { handle: 50, errno };
+            assert_eq!(event(lost(Some(1), cause)), Some(Event { stream, side, kind }));
+            assert_eq!(event(lost(None, cause)), None);
+        }
+        let kind = EventKind::Left { handle: 40, at: Tai(5) };
+        let left = event(Departure::Left(TxStamp { id: 0, at: Tai(5) }));
+        assert_eq!(left, Some(Event { stream: 3, side: Side::Writer, kind }));
+    }
 }

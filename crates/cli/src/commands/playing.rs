@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{ControlSocket, ImageFolder, LabError, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
+use lab::{ControlSocket, ImageFolder, LabError, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
 use measure::{Live, Side};
 use rt::wait::Wait;
 use scenario::Scenario;
@@ -34,6 +34,9 @@ pub(crate) struct Playing {
     /// How frames come and go: auto, packet (sockets), ring (shared with the kernel) or xdp (past its stack)
     #[arg(long, value_name = "WAY", default_value = "auto")]
     link: Link,
+    /// Who keeps launch times: auto, pace (this program's thread) or txtime (a queue of the kernel that keeps them)
+    #[arg(long, value_name = "WHO", default_value = "auto")]
+    launch: Launch,
     /// How cyclic threads wait: sleep, hybrid (and awake shortly before a frame leaves) or spin (never asleep)
     #[arg(long, value_name = "HOW", default_value = "hybrid")]
     wait: Wait,
@@ -158,6 +161,7 @@ impl Playing {
         let options = RunOptions {
             duration: plan.duration,
             link: self.link,
+            launch: self.launch,
             wait: self.wait,
             place: plan.place,
             folder: plan.folder,
