@@ -240,3 +240,64 @@ fn who_keeps_launch_times_is_said_and_without_a_queue_for_it_the_kernel_does_not
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("expected auto, pace or txtime"), "{}", stderr(&output));
 }
+
+/// What stands for `tc` where the kernel has no ETF: it tells of one. The frames then leave at once, and all else is real.
+const TC_WITH_ETF: &str = r#"#!/bin/sh
+case "$*" in
+*"-j qdisc show"*)
+    echo '[{"kind":"etf","handle":"1:","root":true,"options":{"clockid":"TAI","delta":300000,"offload":"off","deadline_mode":"off","skip_sock_check":"off"}}]'
+    ;;
+*)
+    PATH="${PATH#*:}" exec tc "$@"
+    ;;
+esac
+"#;
+
+#[test]
+fn what_a_queue_is_to_keep_goes_to_the_kernel_in_the_publish_phase() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !can_run("what_a_queue_is_to_keep") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let tc = programs.join("tc");
+    std::fs::write(&tc, TC_WITH_ETF).unwrap();
+    std::fs::set_permissions(&tc, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let run = |name: &str, transport: &str, more: &[&str]| {
+        let text = common::scenario_text("two-hosts", name);
+        let tag = text.lines().find(|line| line.starts_with("vid =")).unwrap().to_string();
+        let scenario = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&scenario, text.replace(&tag, transport)).unwrap();
+        let out = folder.path().join(name);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--duration", "1s"];
+        let output = Command::new(common::DOWNBEAT).args(arguments).args(more).env("PATH", &path).output().unwrap();
+        (output, out)
+    };
+    for (name, transport) in [("t-etf", "vid = 3000"), ("t-etf-udp", "transport = \"udp\"")] {
+        // By a ring a veth's receiver has no stamp of a frame with a launch time.
+        let (output, out) = run(name, transport, &["--link", "packet"]);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        let run = run_json(&out);
+        let reached = &run["machine"]["ways"]["pub"][0];
+        assert_eq!(reached["launch_why"], "the class of priority 7 at eth0 has an etf queue", "{reached}");
+        let launch = &run["streams"][0]["launch"];
+        assert!(launch["mechanism"].as_str().unwrap().starts_with("ETF without offload: early"), "{launch}");
+        // Nobody waits for the launch time, which is a cycle after the publish phase, and the veth does not either.
+        assert!(launch["error"]["count"].as_u64().unwrap() > 300, "{launch}");
+        assert!(launch["error"]["p50"].as_i64().unwrap() < 0, "{launch}");
+        assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{name}: the cyclic path allocates");
+        let hosts = run["hosts"].as_array().unwrap();
+        assert!(hosts.iter().all(|host| host["phase"] != "launch"), "{hosts:?}");
+    }
+    let (output, _) = run("t-etf-pace", "vid = 3000", &["--launch", "pace"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("drops every frame without a launch time"), "{}", stderr(&output));
+    let (output, _) = run("t-etf-xdp", "vid = 3000", &["--launch", "txtime", "--link", "xdp"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("AF_XDP passes the queues by"), "{}", stderr(&output));
+    assert!(namespaces("t-etf").is_empty() && namespaces("t-etf-xdp").is_empty());
+}
