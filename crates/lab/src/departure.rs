@@ -127,7 +127,7 @@ impl Etf {
         let asked = if launch == Launch::Txtime { "asked for; " } else { "" };
         let why = format!("{asked}the class of priority {priority} at {interface} has an etf queue{below}");
         let txtime = if self.deadline { Txtime::Deadline } else { Txtime::Strict };
-        Departure { txtime: Some(txtime), mechanism, why }
+        Departure { txtime: Some(txtime), needed: !self.others_pass, mechanism, why }
     }
 }
 

@@ -100,7 +100,7 @@ fn who_keeps_launch_times_follows_from_the_queue_and_from_what_is_asked_for() {
         let queues = mqprio(&child("100:1", "etf", &options));
         for launch in [Launch::Auto, Launch::Txtime] {
             let kept = decided(&queues, launch, Link::Auto, same).unwrap().unwrap();
-            assert_eq!(kept.txtime, Some(txtime));
+            assert_eq!((kept.txtime, kept.needed), (Some(txtime), true));
             assert!(kept.mechanism.contains(words), "{kept:?}");
             assert!(kept.why.contains("priority 7 at eth0 has an etf queue"), "{kept:?}");
         }
@@ -114,6 +114,7 @@ fn who_keeps_launch_times_follows_from_the_queue_and_from_what_is_asked_for() {
     let lenient =
         mqprio(&child("100:1", "etf", &ETF.replace(r#""skip_sock_check":"off""#, r#""skip_sock_check":"on""#)));
     assert_eq!(decided(&lenient, Launch::Pace, Link::Auto, same).unwrap().unwrap().txtime, None);
+    assert!(!decided(&lenient, Launch::Auto, Link::Auto, same).unwrap().unwrap().needed);
     let past = decided(&lenient, Launch::Auto, Link::Xdp, same).unwrap().unwrap();
     assert!(past.txtime.is_none() && past.why.contains("AF_XDP passes the queues by"), "{past:?}");
 }

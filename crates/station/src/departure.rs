@@ -68,6 +68,8 @@ impl Txtime {
 pub struct Departure {
     /// How launch times are given to the kernel; none when our own thread keeps them.
     pub txtime: Option<Txtime>,
+    /// Whether the queue drops frames without a launch time, so that our own thread cannot keep them.
+    pub needed: bool,
     /// When a frame leaves relative to its launch time, in words.
     pub mechanism: String,
     /// Why it is this way.
@@ -78,7 +80,7 @@ impl Departure {
     /// Our own thread keeps them.
     pub fn pace(why: impl Into<String>) -> Self {
         let mechanism = "own pacing: at the launch time + system call and driver, late by a few µs";
-        Self { txtime: None, mechanism: mechanism.into(), why: why.into() }
+        Self { txtime: None, needed: false, mechanism: mechanism.into(), why: why.into() }
     }
 }
 

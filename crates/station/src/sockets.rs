@@ -122,13 +122,20 @@ impl<'a> Sockets<'a> {
                 self.note_launches(wanted, None);
                 Ok(Outlet::with_launch_times(target))
             }
-            Err(error @ LinkError::NotPermitted { call: "SO_TXTIME", .. }) if self.spec.launch == Launch::Auto => {
+            Err(error @ LinkError::NotPermitted { call: "SO_TXTIME", .. }) if self.may_pace(wanted) => {
                 let outlet = open(None).map(Outlet::new).map_err(|error| error.to_string())?;
                 self.note_launches(wanted, Some(&error.to_string()));
                 Ok(outlet)
             }
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Whether our own thread may keep launch times in place of the kernel.
+    fn may_pace(&self, wanted: &OutletSpec<'_>) -> bool {
+        let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
+        let mut mine = ends.filter(|end| end.sends(self.scenario) && end.outlet(self.scenario) == *wanted);
+        self.spec.launch == Launch::Auto && !mine.any(|end| end.departure.as_ref().is_some_and(|it| it.needed))
     }
 
     /// Notes how the streams of an outlet keep their launch times, and why not as planned.
