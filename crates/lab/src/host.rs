@@ -295,6 +295,7 @@ impl Host {
             absolute_counters: venue.is_one_of_several(),
             stamps: options.stamps,
             realtime: options.realtime,
+            scheduling: options.scheduling,
             link: options.link,
             images: options.images.as_ref().map(|folder| folder.from_anywhere()),
             launch: options.launch,

@@ -13,6 +13,7 @@
 //!     folder: "runs/first".into(),
 //!     stamps: true,
 //!     realtime: true,
+//!     scheduling: downbeat_lab::Scheduling::Fifo,
 //!     place: downbeat_lab::Place::Laboratory(downbeat_lab::Rights::take("runs/first".as_ref())?),
 //!     link: downbeat_lab::Link::Auto,
 //!     launch: downbeat_lab::Launch::Auto,
@@ -64,6 +65,6 @@ pub use rights::Rights;
 pub use role::{Part, Role, interfaces_of_host};
 pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
-pub use station::{Launch, Link};
+pub use station::{Launch, Link, Scheduling};
 pub use venue::Place;
 pub use watch::{Beginning, TraceState, Turn, Watch};

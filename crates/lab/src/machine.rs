@@ -4,6 +4,7 @@ use measure::Machine;
 use rt::wait::Wait;
 use scenario::Scenario;
 use serde_json::{Value, json};
+use station::Scheduling;
 
 use crate::run::RunOptions;
 use crate::venue::Venue;
@@ -32,6 +33,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue)
         ("pacing", json!(pacing)),
         ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
         ("realtime", json!(options.realtime)),
+        ("scheduling", json!(if options.realtime { options.scheduling } else { Scheduling::None }.to_string())),
         ("wait", json!(options.wait.to_string())),
         ("command", json!(options.command)),
     ];

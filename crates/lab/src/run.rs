@@ -11,7 +11,7 @@ use rt::wait::Wait;
 pub use scenario::Pause;
 use scenario::Scenario;
 use serde_json::json;
-use station::{Launch, Link};
+use station::{Launch, Link, Scheduling};
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
@@ -42,8 +42,10 @@ pub struct RunOptions {
     pub folder: PathBuf,
     /// Whether the kernel stamps every frame (T2, T3, T6, T7).
     pub stamps: bool,
-    /// Whether to ask for SCHED_FIFO, processors and locked memory.
+    /// Whether to ask for processors, locked memory and a real-time class.
     pub realtime: bool,
+    /// Which class.
+    pub scheduling: Scheduling,
     /// By which way frames come and go.
     pub link: Link,
     /// Who keeps launch times.

@@ -16,6 +16,7 @@ mod outside;
 #[cfg(test)]
 mod outside_tests;
 mod role;
+mod scheduling;
 mod sends;
 mod sockets;
 mod spec;
@@ -29,5 +30,6 @@ pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};
 pub use outside::{Outside, image_name};
 pub use role::role_process;
+pub use scheduling::Scheduling;
 pub use spec::{Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
 pub use ways::{Link, Reached};

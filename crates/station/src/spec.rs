@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::departure::{Departure, Launch, Txtime};
+use crate::scheduling::Scheduling;
 use crate::ways::{Link, Reached};
 
 /// Shared cells of a thread's trace ring.
@@ -39,8 +40,11 @@ pub struct RoleSpec {
     pub absolute_counters: bool,
     /// Whether the kernel stamps frames.
     pub stamps: bool,
-    /// Whether to ask for SCHED_FIFO, a processor, locked memory.
+    /// Whether to ask for a processor, locked memory, and a real-time class.
     pub realtime: bool,
+    /// Which class.
+    #[serde(default)]
+    pub scheduling: Scheduling,
     /// By which way frames come and go.
     pub link: Link,
     /// Folder, open in a process that outlives this one, where the images of applications outside are offered.

@@ -17,6 +17,7 @@ use crate::departure;
 use crate::executive::{Executive, Span};
 use crate::outlet::Outlet;
 use crate::outside::{Outside, image_name};
+use crate::scheduling::{self, Scheduling};
 use crate::sends::{Publication, Sends};
 use crate::sockets::{Entrance, Sockets};
 use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
@@ -91,13 +92,18 @@ impl Worker {
         let tells = spec.stamps || self.outlets.iter().any(Outlet::keeps_launch_times);
         let fetching = Arc::new(AtomicBool::new(tells));
         let fetchers = if tells { self.fetch_stamps(&fetching) } else { Vec::new() };
+        let wished = if spec.realtime { spec.scheduling } else { Scheduling::None };
+        let deadline = (wished == Scheduling::Deadline)
+            .then(|| scheduling::share(self.beats.iter().map(|beat| &beat.times), spec.wait))
+            .flatten();
         let requested = rt::thread::Requested {
-            fifo_priority: spec.realtime.then_some(80),
-            cpu: spec.realtime.then_some(self.cpu),
+            fifo_priority: (wished == Scheduling::Fifo).then_some(80),
+            // The kernel gives deadlines only to threads that may run on every processor.
+            cpu: (spec.realtime && deadline.is_none()).then_some(self.cpu),
             lock_memory: spec.realtime,
             timer_slack_1ns: true,
             cpu_dma_latency: spec.realtime,
-            deadline: None,
+            deadline,
         };
         let grant = rt::thread::prepare(&requested);
         _ = granted.send(grant.describe());

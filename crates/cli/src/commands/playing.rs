@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{ControlSocket, ImageFolder, LabError, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome};
+use lab::{
+    ControlSocket, ImageFolder, LabError, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome, Scheduling,
+};
 use measure::{Live, Side};
 use rt::wait::Wait;
 use scenario::Scenario;
@@ -40,6 +42,10 @@ pub(crate) struct Playing {
     /// How cyclic threads wait: sleep, hybrid (and awake shortly before a frame leaves) or spin (never asleep)
     #[arg(long, value_name = "HOW", default_value = "hybrid")]
     wait: Wait,
+    /// Scheduling of cyclic threads: fifo (SCHED_FIFO 80), deadline (SCHED_DEADLINE, a share of a processor that follows from
+    /// the cycle and its phases) or none; what the kernel refuses is told
+    #[arg(long, value_name = "CLASS", default_value = "fifo", conflicts_with = "no_realtime")]
+    scheduling: Scheduling,
     /// Do not ask for SCHED_FIFO, processors of one's own and locked memory
     #[arg(long)]
     no_realtime: bool,
@@ -134,6 +140,12 @@ impl Playing {
 
     /// Checks what can be wrong before anything is opened.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.scheduling == Scheduling::Deadline && self.wait == Wait::Spin {
+            return Err(Failure::input(
+                "--scheduling deadline with --wait spin: a thread that never sleeps has no share of a processor, it takes \
+                 all of one\n  mend: take --wait hybrid or sleep, or --scheduling fifo",
+            ));
+        }
         match self.rotate_every {
             Some(every) if every < SHORTEST_PART => Err(Failure::input(format!(
                 "--rotate-every {every}: a part holds at least {SHORTEST_PART}\n  mend: give a longer span, for example 10min"
@@ -167,6 +179,7 @@ impl Playing {
             folder: plan.folder,
             stamps: !self.no_stamps,
             realtime: !self.no_realtime,
+            scheduling: self.scheduling,
             rotate_every: self.rotate_every.or(plan.duration.is_none().then_some(PART_OF_AN_ENDLESS_ROLE)),
             pauses: plan.pauses,
             images: plan.images,

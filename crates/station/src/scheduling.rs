@@ -1,0 +1,95 @@
+//! Which real-time class cyclic threads ask for, and the share of a processor that a deadline thread needs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rt::thread::Deadline;
+use rt::wait::Wait;
+use serde::{Deserialize, Serialize};
+use units::Nanos;
+
+use crate::beat::Times;
+
+/// A scheduling class (sched(7)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheduling {
+    /// SCHED_FIFO.
+    #[default]
+    Fifo,
+    /// SCHED_DEADLINE: above all SCHED_FIFO threads, and on whichever processor is free.
+    Deadline,
+    /// That of ordinary threads.
+    None,
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fifo => "fifo",
+            Self::Deadline => "deadline",
+            Self::None => "none",
+        })
+    }
+}
+
+impl FromStr for Scheduling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Fifo, Self::Deadline, Self::None];
+        all.into_iter().find(|class| class.to_string() == text).ok_or_else(|| "expected fifo, deadline or none".into())
+    }
+}
+
+/// What a thread with these rhythms asks for: the shortest cycle as period and as deadline, because the kernel holds back until
+/// the next period whoever wakes up again behind a shorter deadline, as each phase does; as runtime the shortest time from one
+/// of its phases to the next, and the quarter of the cycle that a hybrid wait may spin. `None` without a rhythm.
+pub(crate) fn share<'a>(rhythms: impl Iterator<Item = &'a Times>, wait: Wait) -> Option<Deadline> {
+    let times = rhythms.min_by_key(|times| times.cycle)?;
+    let starts = [times.subscribe, times.application, times.publish, times.cycle + times.subscribe];
+    let between = starts.windows(2).map(|pair| pair[1] - pair[0]).filter(|span| *span > Nanos::ZERO).min()?;
+    let spinning = if wait == Wait::Sleep { Nanos::ZERO } else { times.cycle / 4 };
+    // Two phases may be a cycle apart.
+    let runtime = (between + spinning).min(times.cycle * 9 / 10);
+    Some(Deadline { runtime, deadline: times.cycle, period: times.cycle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(cycle: Nanos, phases: [i64; 3]) -> Times {
+        let [subscribe, application, publish] = phases.map(|tenths| cycle * tenths / 10);
+        Times { cycle, subscribe, window: Nanos::ZERO, application, publish }
+    }
+
+    #[test]
+    fn a_share_follows_from_the_shortest_cycle_and_its_closest_phases() {
+        let all = [times(Nanos::from_millis(4), [0, 1, 2]), times(Nanos::from_millis(1), [0, 3, 6])];
+        let us = Nanos::from_micros;
+        let share = |wait| share(all.iter(), wait).unwrap();
+        assert_eq!(share(Wait::Sleep), Deadline { runtime: us(300), deadline: us(1_000), period: us(1_000) });
+        assert_eq!(share(Wait::Hybrid), Deadline { runtime: us(550), deadline: us(1_000), period: us(1_000) });
+        assert_eq!(super::share([].iter(), Wait::Sleep), None);
+    }
+
+    #[test]
+    fn no_phases_make_an_impossible_share() {
+        for phases in [[0, 0, 0], [0, 0, 9], [0, 9, 9], [3, 3, 9], [9, 9, 9]] {
+            for wait in [Wait::Sleep, Wait::Hybrid] {
+                let Deadline { runtime, deadline, period } =
+                    share([times(Nanos::from_millis(1), phases)].iter(), wait).unwrap();
+                assert!(Nanos::ZERO < runtime && runtime <= deadline && deadline <= period, "{phases:?} {wait}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for class in [Scheduling::Fifo, Scheduling::Deadline, Scheduling::None] {
+            assert_eq!(class.to_string().parse(), Ok(class));
+        }
+        assert!("rr".parse::<Scheduling>().unwrap_err().contains("deadline"));
+    }
+}
