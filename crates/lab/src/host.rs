@@ -297,7 +297,7 @@ impl Host {
             realtime: options.realtime,
             scheduling: options.scheduling,
             link: options.link,
-            images: options.images.as_ref().map(|folder| folder.from_anywhere()),
+            images: options.images.as_ref().map(|folder| folder.everywhere()),
             launch: options.launch,
             wait: options.wait,
         };

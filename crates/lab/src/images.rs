@@ -69,18 +69,17 @@ impl ImageFolder {
     }
 
     /// A path to the folder that holds in every mount namespace, as long as this process lives.
-    pub(crate) fn from_anywhere(&self) -> PathBuf {
+    pub(crate) fn everywhere(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.folder.as_raw_fd()).into()
     }
 }
 
 impl Drop for ImageFolder {
     fn drop(&mut self) {
-        let ours =
-            |name: &String| fs::read_link(self.from_anywhere().join(name)).is_ok_and(|to| to.starts_with("/proc"));
+        let ours = |name: &String| fs::read_link(self.everywhere().join(name)).is_ok_and(|to| to.starts_with("/proc"));
         for name in self.names.iter().filter(|name| ours(name)) {
             // A host that was killed could not remove its own. One that another run offers by now is alive.
-            let dead = Image::attach(&self.from_anywhere().join(name))
+            let dead = Image::attach(&self.everywhere().join(name))
                 .map_or(true, |image| !matches!(image.engine(), Presence::Alive { .. }));
             if dead {
                 _ = unlinkat(&self.folder, name.as_str(), UnlinkatFlags::NoRemoveDir);
@@ -116,7 +115,7 @@ impl Offered {
         for (stream, end) in outside(scenario, |stream, side| venue.has(scenario, stream, side)) {
             let Some(folder) = folder else { continue };
             let name = station::image_name(scenario, stream, end);
-            let image = Image::attach(&folder.from_anywhere().join(&name)).ok();
+            let image = Image::attach(&folder.everywhere().join(&name)).ok();
             let told = json!({
                 "stream": scenario.streams[stream].name,
                 "end": if end == StreamEnd::Writer { "writer" } else { "reader" },
