@@ -110,7 +110,7 @@ pub(super) fn one_scenario(halves: &[Half]) -> Result<Scenario, JoinError> {
                     first.dir.display(),
                     other.dir.display()
                 ),
-                "all hosts play one scenario file; only `interface` may differ",
+                "all hosts play one scenario file; only what the machines are (`interface` and the like) may differ",
             ));
         }
     }
@@ -127,11 +127,12 @@ fn read(half: &Half) -> Result<Scenario, JoinError> {
     })
 }
 
-/// Whether two scenarios are the same but for their texts and for what interfaces are called.
+/// Whether two scenarios are the same but for their texts and for what the machines are.
 fn alike(one: &Scenario, other: &Scenario) -> bool {
     let plain = |scenario: &Scenario| {
         let mut plain = scenario.clone();
         plain.source.clear();
+        plain.installation = Default::default();
         plain.ports.iter_mut().for_each(|port| port.interface = None);
         // A scenario holds nothing but plain values, so what it prints is all that it is.
         format!("{plain:?}")
