@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, and says so:  scripts/setup.sh demo | test
+# Installs what is missing, and says so:  scripts/setup.sh demo | test | kernel-lab
 #
 #   demo   a C linker, certificates, ip and tc, iperf3, sysctl, Rust: to build and run a scenario
-#   test   the same, then tshark, valgrind, Python with asyncua, rustfmt, clippy, cargo-deny: to check against other people's decoders
+#   kernel-lab   what kernel-lab/build.sh needs: Linux 6.12 as Debian packs it, and what builds it; nothing else
+#   test   as for demo and, where there is that package, for kernel-lab; then tshark, valgrind, Python with asyncua, rustfmt, clippy,
+#          cargo-deny: to check against other people's decoders
 #
 # What is there already is left alone. Exit code 3: something is missing that could not be installed; the command is printed.
 set -euo pipefail
@@ -15,9 +17,9 @@ readonly asyncua=2.1.0
 
 mode=${1:-demo}
 case $mode in
-demo | test) ;;
+demo | test | kernel-lab) ;;
 *)
-    say "Usage: scripts/setup.sh demo|test (found: $mode)"
+    say "Usage: scripts/setup.sh demo|test|kernel-lab (found: $mode)"
     exit 2
     ;;
 esac
@@ -75,13 +77,46 @@ need() {
     packages+=("$@")
 }
 
+# What the kernel laboratory is built from; without Debian's package of that kernel its tests are left out.
+readonly kernel_source=linux-source-6.12
+need_kernel_lab() {
+    [ "$(uname -m)" = x86_64 ] || return 0
+    if ! compgen -G "/usr/src/$kernel_source.tar.*" >/dev/null && [ -z "${DOWNBEAT_KERNEL_SOURCE:-}" ]; then
+        # Fetched for 'test' only when there are none: it can do without.
+        if have apt-cache && may_install && { [ "$mode" = kernel-lab ] || [ -z "$(apt-cache pkgnames linux-source)" ]; }; then
+            refresh_lists
+        fi
+        if [ -n "$(candidate $kernel_source)" ]; then
+            need "the kernel laboratory's source" $kernel_source
+        else
+            say "There is no package $kernel_source here: the kernel laboratory is left out unless another source is found."
+            return 0
+        fi
+    fi
+    local tool
+    for tool in gcc make flex bison bc patch ccache; do have $tool || need "$tool, for the kernel laboratory" $tool; done
+    have xz || need "xz, for the kernel laboratory" xz-utils
+    have perl || need "perl, for the kernel laboratory" perl
+    have flock || need "flock, for the kernel laboratory" util-linux
+    [ -e /usr/include/libelf.h ] || need "libelf, for the kernel laboratory" libelf-dev
+    [ -e /usr/include/stdio.h ] || need "the C library's headers, for the kernel laboratory" libc6-dev
+    { have ip && have tc && have ethtool; } || need "ip, tc and ethtool, which run inside" iproute2 ethtool
+}
+
+# The version apt would install, without its epoch; empty when there is none.
+candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*:\)\{0,1\}\(.*\)/\2/p' | grep -v '(none)' || true
+}
+
 # The folders of ip, tc and sysctl are not on every user's PATH.
 PATH=$PATH:/usr/sbin:/sbin
-links_c || need "a C linker, which Rust calls" gcc libc6-dev
-[ -e /etc/ssl/certs/ca-certificates.crt ] || need "certificates, to fetch crates" ca-certificates
-{ have ip && have tc; } || need "ip and tc, which lay out the laboratory" iproute2
-have iperf3 || need "iperf3, the background traffic" iperf3
-have sysctl || need "sysctl, for the host's settings" procps
+if [ "$mode" != kernel-lab ]; then
+    links_c || need "a C linker, which Rust calls" gcc libc6-dev
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || need "certificates, to fetch crates" ca-certificates
+    { have ip && have tc; } || need "ip and tc, which lay out the laboratory" iproute2
+    have iperf3 || need "iperf3, the background traffic" iperf3
+    have sysctl || need "sysctl, for the host's settings" procps
+fi
 if [ "$mode" = test ]; then
     have tshark || need "tshark, which reads our frames" tshark
     have valgrind || need "valgrind, which counts instructions" valgrind
@@ -89,18 +124,16 @@ if [ "$mode" = test ]; then
     [ -x "$root/.venv/bin/python" ] || python3 -c 'import venv, ensurepip' 2>/dev/null ||
         need "Python environments, for asyncua" python3-venv
 fi
+[ "$mode" = demo ] || need_kernel_lab
 if [ ${#packages[@]} -gt 0 ]; then
     apt_install "$reasons" "${packages[@]}"
 else
     say "Distribution packages: nothing missing."
 fi
 
-# ---- Rust ------------------------------------------------------------------------------------------------------------
+[ "$mode" != kernel-lab ] || exit 0
 
-# The version apt would install, without its epoch; empty when there is none.
-candidate() {
-    apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*:\)\{0,1\}\(.*\)/\2/p' | grep -v '(none)' || true
-}
+# ---- Rust ------------------------------------------------------------------------------------------------------------
 
 # Packages of a toolchain that is new enough, one candidate a line: cargo, compiler, rustfmt, clippy.
 # Debian keeps a newer one beside its own for building browsers (rustc-web); Ubuntu has one package a version.
