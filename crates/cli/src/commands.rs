@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod init;
 pub(crate) mod join;
+pub(crate) mod kernel_lab;
 pub(crate) mod latency;
 pub(crate) mod playing;
 pub(crate) mod render;

@@ -7,13 +7,17 @@ use serde_json::{Value, json};
 use station::Scheduling;
 
 use crate::run::RunOptions;
-use crate::venue::Venue;
+use crate::venue::{Place, Venue};
 
 /// Describes machine, network and way of running.
 pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue) -> Machine {
     let launch = scenario.streams.iter().any(|stream| stream.launch);
     let pacing = match (launch, options.wait) {
         (false, _) => "none: frames are sent when the publish phase has built them",
+        (true, Wait::Sleep) if matches!(options.place, Place::KernelLab(_)) => {
+            "own pacing: the thread sleeps until the launch time, then sends (no ETF, no launch time of network cards); in virtual time \
+             the wake-up and the system call take nothing but the readings of the clock"
+        }
         (true, Wait::Sleep) => {
             "own pacing: the thread sleeps until the launch time, then sends (the launch time of network cards is not used); frames leave late \
              by the wake-up and the system call, never early"

@@ -70,11 +70,12 @@ impl Topology {
         self.namespaces.iter().map(String::as_str).find(|name| Path::new(NETNS_FOLDER).join(name).exists())
     }
 
-    /// Makes namespaces, links and bridges, and brings all of them up.
+    /// Makes namespaces, links and bridges, and brings all of them up. `plain` is the discipline of ports for which the
+    /// scenario names none; without it they have what the kernel gives them.
     ///
     /// # Errors
     /// The first command that failed; what was made before it stays for [`remove_namespaces`].
-    pub(crate) fn create(&self, scenario: &Scenario) -> Result<(), LabError> {
+    pub(crate) fn create(&self, scenario: &Scenario, plain: Option<&str>) -> Result<(), LabError> {
         let mut batch = String::new();
         for namespace in &self.namespaces {
             _ = writeln!(batch, "netns add {namespace}");
@@ -97,7 +98,7 @@ impl Topology {
             let id = HostId(index);
             ip_batch(Some(self.namespace(id)), &self.host_batch(scenario, id, &host.kind))?;
         }
-        self.set_queues(scenario)?;
+        self.set_queues(scenario, plain)?;
         let mut bridges =
             (0..scenario.hosts.len()).map(HostId).filter(|id| scenario.host(*id).kind != HostKind::Station);
         bridges.try_for_each(|id| self.wait_until_forwarding(id))
@@ -143,9 +144,17 @@ impl Topology {
         for (number, port) in ports.iter().enumerate() {
             let Some(name) = self.interface(*port) else { continue };
             _ = writeln!(batch, "link set {name} addrgenmode none");
+            // Else the kernel draws one, and no two runs are the same.
+            let mac = port_mac(*port);
             if bridge {
-                _ = writeln!(batch, "link set {name} master br0");
-            } else if number == 0 {
+                _ = writeln!(
+                    batch,
+                    "link set {name} address {mac}
+link set {name} master br0"
+                );
+            } else if number > 0 {
+                _ = writeln!(batch, "link set {name} address {mac}");
+            } else {
                 let mac = scenario.mac(host).map(|byte| format!("{byte:02x}")).join(":");
                 _ = writeln!(batch, "link set {name} address {mac}");
             }
@@ -158,24 +167,27 @@ impl Topology {
     }
 
     /// Installs the disciplines that a run installs itself.
-    fn set_queues(&self, scenario: &Scenario) -> Result<(), LabError> {
+    fn set_queues(&self, scenario: &Scenario, plain: Option<&str>) -> Result<(), LabError> {
         for (index, port) in scenario.ports.iter().enumerate() {
-            if port.queue == Queue::FqCodel {
-                let Some(name) = self.interface(PortId(index)) else { continue };
-                let namespace = self.namespace(port.host);
-                let mut command = Command::new("tc");
-                command.args(["-n", namespace, "qdisc", "replace", "dev", name, "root", "fq_codel"]);
-                run(&mut command, None).map_err(|error| match error {
-                    LabError::Command { output, .. } if output.contains("unknown") => LabError::Host {
-                        what: format!(
-                            "this kernel has no queue discipline fq_codel, which port {} asks for",
-                            scenario.port_name(PortId(index))
-                        ),
-                        mend: "load it (`modprobe sch_fq_codel`), or take `queue = { root = \"fifo\" }`".into(),
-                    },
-                    other => other,
-                })?;
-            }
+            let kind = match port.queue {
+                Queue::FqCodel => Some("fq_codel"),
+                Queue::Fifo => plain,
+                _ => None,
+            };
+            let (Some(name), Some(kind)) = (self.interface(PortId(index)), kind) else { continue };
+            let namespace = self.namespace(port.host);
+            let mut command = Command::new("tc");
+            command.args(["-n", namespace, "qdisc", "replace", "dev", name, "root", kind]);
+            run(&mut command, None).map_err(|error| match error {
+                LabError::Command { output, .. } if output.contains("unknown") => LabError::Host {
+                    what: format!(
+                        "this kernel has no queue discipline {kind}, which port {} asks for",
+                        scenario.port_name(PortId(index))
+                    ),
+                    mend: format!("load it (`modprobe sch_{kind}`), or take `queue = {{ root = \"fifo\" }}`"),
+                },
+                other => other,
+            })?;
         }
         Ok(())
     }
@@ -219,6 +231,12 @@ impl Topology {
         }
         found
     }
+}
+
+/// The address of an interface that is not the one frames of a station come from.
+fn port_mac(port: PortId) -> String {
+    let [high, low] = (port.0 as u16).to_be_bytes();
+    format!("02:00:00:01:{high:02x}:{low:02x}")
 }
 
 /// The interfaces of a namespace as `ip` describes them; none when it cannot.

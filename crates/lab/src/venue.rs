@@ -10,6 +10,7 @@ use station::Link;
 use crate::error::LabError;
 use crate::here;
 use crate::journal::{self, Journal, Restored};
+use crate::kernel_lab::KernelLab;
 use crate::laboratory;
 use crate::rights::Rights;
 use crate::role::Role;
@@ -21,6 +22,8 @@ use crate::traffic::Generators;
 pub enum Place {
     /// Every host in a network namespace of its own, all of them made for the run.
     Laboratory(Rights),
+    /// The same inside the kernel laboratory, whose links have a rate.
+    KernelLab(KernelLab),
     /// One host in the network of this machine as it is; the others are elsewhere.
     Here(Role),
 }
@@ -30,6 +33,7 @@ impl Place {
     pub(crate) fn rights_name(&self) -> &'static str {
         match self {
             Self::Laboratory(rights) => rights.name(),
+            Self::KernelLab(_) => "root of the kernel laboratory",
             Self::Here(_) => "this machine's network",
         }
     }
@@ -38,7 +42,7 @@ impl Place {
 /// A place while a run is there.
 pub(crate) enum Venue {
     /// What was made is in the journal, so that it can be undone.
-    Laboratory { topology: Topology, rights: Rights, journal: Option<Journal> },
+    Laboratory { topology: Topology, place: Place, journal: Option<Journal> },
     /// Nothing is made.
     Here(Role),
 }
@@ -56,14 +60,14 @@ impl Venue {
             });
         }
         match place {
-            Place::Laboratory(rights) => {
+            Place::Laboratory(_) | Place::KernelLab(_) => {
                 laboratory::check(scenario)?;
                 notes.extend(journal::restore()?.into_iter().filter_map(undone_note));
                 let topology = Topology::of(scenario);
                 if let Some(name) = topology.taken() {
                     return Err(LabError::NamespaceTaken { name: name.into(), owner: journal::owner_of(name) });
                 }
-                Ok(Self::Laboratory { topology, rights: *rights, journal: None })
+                Ok(Self::Laboratory { topology, place: place.clone(), journal: None })
             }
             Place::Here(role) => {
                 here::check(scenario, role)?;
@@ -78,9 +82,17 @@ impl Venue {
     /// # Errors
     /// The first step that failed; [`Self::undo`] removes what was made before it.
     pub(crate) fn create(&mut self, scenario: &Scenario, link: Link) -> Result<(), LabError> {
-        let Self::Laboratory { topology, journal, .. } = self else { return Ok(()) };
+        let Self::Laboratory { topology, place, journal } = self else { return Ok(()) };
         *journal = Some(Journal::open(&scenario.name, topology.namespaces())?);
-        topology.create(scenario)?;
+        let plain = match place {
+            Place::KernelLab(lab) => {
+                lab.enter()?;
+                // The wire stands behind a queue.
+                Some("pfifo")
+            }
+            _ => None,
+        };
+        topology.create(scenario, plain)?;
         if link == Link::Xdp { topology.keep_tags_in_frames(scenario) } else { Ok(()) }
     }
 
@@ -170,13 +182,16 @@ impl Venue {
     /// Adds to the machine's description what is special about the place.
     pub(crate) fn describe(&self, scenario: &Scenario, machine: &mut Machine) {
         match self {
-            Self::Laboratory { topology, rights, .. } => {
+            Self::Laboratory { topology, place, .. } => {
                 machine.insert("qdiscs".into(), json!(topology.found_queues()));
+                machine.insert("rights".into(), json!(place.rights_name()));
+                if let Place::KernelLab(lab) = place {
+                    return lab.describe(scenario, machine);
+                }
                 machine.insert("link".into(), json!("veth pairs between network namespaces of one kernel"));
                 let wire =
                     "veth passes a frame on at once: its links have no rate, so no transmission time is measured";
                 machine.insert("wire".into(), json!(wire));
-                machine.insert("rights".into(), json!(rights.name()));
             }
             Self::Here(role) => here::describe(scenario, role, machine),
         }

@@ -40,8 +40,9 @@ pub(crate) struct Playing {
     #[arg(long, value_name = "WHO", default_value = "auto")]
     launch: Launch,
     /// How cyclic threads wait: sleep, hybrid (and awake shortly before a frame leaves) or spin (never asleep)
-    #[arg(long, value_name = "HOW", default_value = "hybrid")]
-    wait: Wait,
+    /// [default: hybrid; in the kernel laboratory sleep]
+    #[arg(long, value_name = "HOW")]
+    wait: Option<Wait>,
     /// Scheduling of cyclic threads: fifo (SCHED_FIFO 80), deadline (SCHED_DEADLINE, a share of a processor that follows from
     /// the cycle and its phases) or none; what the kernel refuses is told
     #[arg(long, value_name = "CLASS", default_value = "fifo", conflicts_with = "no_realtime")]
@@ -163,6 +164,50 @@ impl Playing {
         Ok(())
     }
 
+    /// Refuses what cannot be had where time is virtual.
+    pub(crate) fn check_virtual_time(&self) -> Result<(), Failure> {
+        let refused = |what: &str, why: &str, mend: &str| {
+            Err(Failure::input(format!("{what} with --in kernel-lab: {why}\n  mend: {mend}")))
+        };
+        match self.wait {
+            None | Some(Wait::Sleep) => {}
+            Some(wait) => {
+                return refused(
+                    &format!("--wait {wait}"),
+                    "virtual time moves only while everything sleeps, so threads there sleep (and wake up in time)",
+                    "leave --wait out",
+                );
+            }
+        }
+        let alone = "a run there is over in a moment, and has no network with the outside";
+        match () {
+            () if self.live => refused("--live", alone, "leave it out"),
+            () if self.metrics.is_some() => refused("--metrics", alone, "leave it out; the figures are in run.json"),
+            () if self.image.is_some() => refused("--image", alone, "leave it out"),
+            () if self.control.is_some() => refused("--control", alone, "leave it out; Ctrl-C stops the run"),
+            () => Ok(()),
+        }
+    }
+
+    /// The options that a run inside the laboratory takes over.
+    pub(crate) fn options_for_inside(&self) -> Vec<String> {
+        // Where computing takes no time, priority changes nothing, and there is one processor.
+        let mut options = vec!["--no-control".into(), "--no-realtime".into()];
+        options.extend(["--link".into(), self.link.to_string(), "--launch".into(), self.launch.to_string()]);
+        if self.no_stamps {
+            options.push("--no-stamps".into());
+        }
+        if let Some(every) = self.rotate_every {
+            options.extend(["--rotate-every".into(), format!("{}ns", every.0)]);
+        }
+        options
+    }
+
+    /// Whether run.json goes to standard output.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json
+    }
+
     /// Where metrics will be served; opened before the run has a network of its own, and before anything is made.
     pub(crate) fn listen(&self) -> Result<Option<TcpListener>, Failure> {
         self.metrics.map(metrics::listen).transpose()
@@ -174,7 +219,10 @@ impl Playing {
             duration: plan.duration,
             link: self.link,
             launch: self.launch,
-            wait: self.wait,
+            wait: self.wait.unwrap_or(match plan.place {
+                Place::KernelLab(_) => Wait::Sleep,
+                _ => Wait::default(),
+            }),
             place: plan.place,
             folder: plan.folder,
             stamps: !self.no_stamps,

@@ -1,0 +1,236 @@
+//! `downbeat run --in kernel-lab`. What needs the laboratory's kernel is left out in words where it is not built, and
+//! fails where all tests are required.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{DOWNBEAT, downbeat, run_json, scenario, signal, stderr, stdout, wait_for};
+use serde_json::Value;
+
+fn has_kernel(test: &str) -> bool {
+    let set = |name| std::env::var_os(name).is_some();
+    let Err(error) = kernel_lab::Kernel::find() else { return true };
+    let required = set("DOWNBEAT_REQUIRE_ALL") && !set("DOWNBEAT_WITHOUT_KERNEL_LAB");
+    assert!(!required, "{test} needs the kernel laboratory: {error}");
+    eprintln!("skipped: {test} needs the kernel laboratory (make kernel-lab)");
+    false
+}
+
+fn run_in_lab(scenario: &Path, out: &Path, more: &[&str]) -> Output {
+    let arguments = ["run", scenario.to_str().unwrap(), "--in", "kernel-lab", "--out", out.to_str().unwrap()];
+    downbeat(&[&arguments, more].concat())
+}
+
+/// A run of half a second; panics when its requirement is not met.
+fn good_run(scenario: &Path, out: &Path) -> Value {
+    let output = run_in_lab(scenario, out, &["--duration", "500ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    run_json(out)
+}
+
+/// A template with traffic of this kind beside its stream.
+fn with_traffic(folder: &Path, name: &str, kind: &str, rate: &str) -> PathBuf {
+    let path = scenario(folder, "bridged", name);
+    let traffic =
+        format!("\n[[traffic]]\nfrom = \"pub\"\nto = \"loop\"\nkind = \"{kind}\"\nrate = \"{rate}\"\npcp = 0\n");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + &traffic).unwrap();
+    path
+}
+
+/// A frame's time on a cable: link rate in Mbit/s, 18 bytes of headers, 24 of the wire.
+fn on_the_wire_ns(uadp_bytes: i64, mbit: i64) -> i64 {
+    (uadp_bytes + 18 + 24) * 8 * 1000 / mbit
+}
+
+#[test]
+fn three_runs_give_the_same_bytes() {
+    if !has_kernel("three runs") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for scenario in [
+        scenario(folder.path(), "two-hosts", "lab-same"),
+        with_traffic(folder.path(), "lab-same-udp", "udp", "50Mbit/s"),
+    ] {
+        let name = scenario.file_stem().unwrap().to_str().unwrap();
+        let outs: Vec<_> = (1..=3).map(|number| folder.path().join(format!("{name}-{number}"))).collect();
+        let first = good_run(&scenario, &outs[0]);
+        assert!(first["streams"][0]["frames"].as_u64().unwrap() >= 499);
+        for out in &outs[1..] {
+            good_run(&scenario, out);
+            for file in ["frames.parquet", "run.json", "scenario.toml"] {
+                let read = |folder: &Path| fs::read(folder.join(file)).unwrap();
+                assert!(read(&outs[0]) == read(out), "{name}: {file} differs");
+            }
+        }
+        assert_eq!(fs::read_to_string(outs[0].join("scenario.toml")).unwrap(), fs::read_to_string(&scenario).unwrap());
+    }
+}
+
+#[test]
+fn links_take_their_time() {
+    if !has_kernel("links") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (template, links, mbit) in
+        [("two-hosts", 1, 1000), ("two-hosts", 1, 100), ("bridged", 2, 1000), ("bridged", 2, 100)]
+    {
+        let name = format!("lab-{template}-{mbit}");
+        let path = scenario(folder.path(), template, &name);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("rate = \"1Gbit/s\"", &format!("rate = \"{mbit}Mbit/s\""))).unwrap();
+        let run = good_run(&path, &folder.path().join(&name));
+        let stream = &run["streams"][0];
+        let wanted = links * on_the_wire_ns(stream["bytes"].as_i64().unwrap(), mbit);
+        for what in ["min", "max"] {
+            let found = stream["one_way"][what].as_i64().unwrap();
+            // Each reading of the clock that a frame's interrupt falls into holds it up for 10 ns.
+            assert!((wanted..wanted + 200).contains(&found), "{name}: one way {what} {found}, wanted {wanted}");
+        }
+        assert_eq!(stream["loss"]["dSum"], 0, "{name}");
+    }
+}
+
+#[test]
+fn the_result_says_where_it_comes_from() {
+    if !has_kernel("the result") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-told");
+    let output = run_in_lab(&path, &folder.path().join("out"), &["--cycles", "100", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("run.json on standard output");
+    assert_eq!(told, run_json(&folder.path().join("out")));
+    let machine = &told["machine"];
+    let says = |key: &str, word: &str| {
+        let text = machine[key].to_string();
+        assert!(text.contains(word), "{key}: {text} does not say {word}");
+    };
+    says("place", "kernel-lab");
+    says("time", "virtual");
+    says("kernel", kernel_lab::Kernel::find().unwrap().release());
+    says("wire", "on: ");
+    says("link", "1Gbit/s");
+    says("pacing", "own pacing");
+    says("wait", "sleep");
+    says("qdiscs", "eth0: pfifo");
+    assert_eq!(told["kind"], "measured");
+    assert!(machine.get("memory_bytes").is_none(), "it differs from start to start");
+    assert!(!machine["command"].as_str().unwrap().contains(folder.path().to_str().unwrap()), "{machine}");
+    // A second run into the same folder is refused, before anything is started.
+    let again = run_in_lab(&path, &folder.path().join("out"), &[]);
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+}
+
+#[test]
+fn a_pause_and_a_missed_requirement_are_as_in_any_run() {
+    if !has_kernel("a pause") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-pause");
+    let out = folder.path().join("out");
+    let output = run_in_lab(&path, &out, &["--duration", "500ms", "--pause", "loop@200ms+100ms"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    let run = run_json(&out);
+    assert_eq!(run["verdict"]["met"], false);
+    assert!(run["incidents"].as_array().unwrap().iter().any(|found| found["cause"].to_string().contains("loop")));
+}
+
+#[test]
+fn ctrl_c_leaves_nothing() {
+    if !has_kernel("Ctrl-C") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-stopped");
+    let out = folder.path().join("out");
+    let scratch = folder.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    for folder in [folder.path(), &scratch] {
+        fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let child = Command::new(DOWNBEAT)
+        .args(["run", path.to_str().unwrap(), "--in", "kernel-lab", "--duration", "1h", "--out", out.to_str().unwrap()])
+        .env("TMPDIR", &scratch)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let below = || fs::read_dir(&scratch).unwrap().flatten().map(|entry| entry.path()).next();
+    wait_for("the run in the laboratory", || below().is_some_and(|folder| folder.join("results").exists()));
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("stopped"), "{}", stderr(&output));
+    assert!(below().is_none() && !out.exists(), "folders are left");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let of_ours = |cmdline: Vec<u8>| String::from_utf8_lossy(&cmdline).contains(scratch.to_str().unwrap());
+    assert!(
+        !processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok()).any(of_ours),
+        "a process is left"
+    );
+}
+
+#[test]
+fn without_the_kernel_it_says_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-none");
+    let out = folder.path().join("out");
+    let output = Command::new(DOWNBEAT)
+        .args(["run", path.to_str().unwrap(), "--in", "kernel-lab", "--out", out.to_str().unwrap()])
+        .env("DOWNBEAT_KERNEL_LAB", folder.path().join("none"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("make kernel-lab"), "{}", stderr(&output));
+    assert!(!out.exists(), "nothing is made");
+}
+
+#[test]
+fn what_virtual_time_cannot_have_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-refused");
+    for (options, word) in [
+        (["--wait", "spin"].as_slice(), "sleeps"),
+        (&["--wait", "hybrid"], "sleeps"),
+        (&["--metrics", "9464"], "--metrics"),
+        (&["--control", "/tmp/none.sock"], "--control"),
+        (&["--load", "cpu"], "--load"),
+        (&["--image", "/tmp/none"], "--image"),
+    ] {
+        let output = run_in_lab(&path, &folder.path().join("out"), options);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(word) && stderr(&output).contains("mend:"), "{}", stderr(&output));
+    }
+    let mixed = scenario(folder.path(), "bridged", "lab-mixed");
+    let text = fs::read_to_string(&mixed).unwrap().replacen("1Gbit/s", "100Mbit/s", 1);
+    fs::write(&mixed, text).unwrap();
+    let output = run_in_lab(&mixed, &folder.path().join("out"), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("differ in rate"), "{}", stderr(&output));
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn a_queue_that_no_run_installs_is_refused_there_too() {
+    if !has_kernel("a refused queue") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-queue");
+    let queue = "\n[[ports]]\nat = \"*\"\nqueue = { root = \"mqprio\", map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], \
+                 classes = 2 }\n";
+    fs::write(&path, fs::read_to_string(&path).unwrap() + queue).unwrap();
+    let out = folder.path().join("out");
+    let output = run_in_lab(&path, &out, &["--cycles", "10"]);
+    assert_eq!(output.status.code(), Some(3), "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("mqprio"), "{}", stderr(&output));
+    assert!(!out.exists());
+}
