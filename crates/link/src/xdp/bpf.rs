@@ -13,6 +13,9 @@ const MAP_UPDATE_ELEM: c_int = 2;
 const PROG_LOAD: c_int = 5;
 const LINK_CREATE: c_int = 28;
 
+/// Fields of a frame lie where the standards put them. The kernels of the usual processors say so themselves; that of User
+/// Mode Linux wants to be told.
+const ANY_ALIGNMENT: u32 = 1 << 1;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -143,7 +146,7 @@ pub(super) fn load(instructions: &[Instruction], log: &mut [u8]) -> Result<Owned
         log_bytes: log.len() as u32,
         log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         kernel_version: 0,
-        flags: 0,
+        flags: ANY_ALIGNMENT,
         name,
         interface_index: 0,
         expected_attach: ATTACH_XDP,
