@@ -141,7 +141,7 @@ impl Playing {
 
     /// Checks what can be wrong before anything is opened.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.scheduling == Scheduling::Deadline && self.wait == Wait::Spin {
+        if self.scheduling == Scheduling::Deadline && self.wait == Some(Wait::Spin) {
             return Err(Failure::input(
                 "--scheduling deadline with --wait spin: a thread that never sleeps has no share of a processor, it takes \
                  all of one\n  mend: take --wait hybrid or sleep, or --scheduling fifo",
@@ -181,6 +181,11 @@ impl Playing {
         }
         let alone = "a run there is over in a moment, and has no network with the outside";
         match () {
+            () if self.scheduling == Scheduling::Deadline => refused(
+                "--scheduling deadline",
+                "computing takes no time there, so no share of a processor does anything",
+                "leave it out",
+            ),
             () if self.live => refused("--live", alone, "leave it out"),
             () if self.metrics.is_some() => refused("--metrics", alone, "leave it out; the figures are in run.json"),
             () if self.image.is_some() => refused("--image", alone, "leave it out"),

@@ -133,7 +133,7 @@ pub(super) fn running(look: &impl Look, names: &[&str]) -> Option<(String, Vec<S
             let folder = Path::new("/proc").join(process);
             let name = look.read(&folder.join("comm"))?;
             // The kernel cuts names at 15 bytes.
-            names.iter().find(|wanted| wanted.get(..15).unwrap_or(wanted) == &name)?;
+            names.iter().find(|wanted| wanted.get(..15).unwrap_or(wanted) == name)?;
             let line = look.read(&folder.join("cmdline")).unwrap_or_default();
             Some((name, line.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect()))
         },
