@@ -42,8 +42,9 @@ impl FromStr for Scheduling {
     }
 }
 
-/// What a thread with these rhythms asks for: the shortest cycle as period and as deadline, because the kernel holds back until
-/// the next period whoever wakes up again behind a shorter deadline, as each phase does; as runtime the shortest time from one
+/// What a thread with these rhythms asks for: the shortest cycle as period and as deadline, because with a shorter deadline the
+/// kernel holds a thread that wakes up after it back until the next period (`dl_check_constrained_dl` in
+/// kernel/sched/deadline.c), which the later phases of a cycle do; as runtime the shortest time from one
 /// of its phases to the next, and the quarter of the cycle that a hybrid wait may spin. `None` without a rhythm.
 pub(crate) fn share<'a>(rhythms: impl Iterator<Item = &'a Times>, wait: Wait) -> Option<Deadline> {
     let times = rhythms.min_by_key(|times| times.cycle)?;
