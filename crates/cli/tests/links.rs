@@ -93,6 +93,16 @@ fn a_way_that_cannot_be_is_refused_and_nothing_stays() {
     assert!(text.contains("AF_XDP") && text.contains("threads = \"host\"") && text.contains("--link ring"), "{text}");
     assert!(namespaces("t-share").is_empty());
     assert!(matches!(run("ring").status.code(), Some(0 | 1)));
+    // In one thread they share it, whatever their priorities.
+    let shared = std::fs::read_to_string(&scenario).unwrap().replace("[time]\n", "[time]\nthreads = \"host\"\n");
+    let (first, last) = shared.rsplit_once("pcp = 7").unwrap();
+    std::fs::write(&scenario, format!("{first}pcp = 5{last}")).unwrap();
+    let output = run("xdp");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    for stream in run_json(&folder.path().join("xdp"))["streams"].as_array().unwrap() {
+        assert!(stream["spacing"]["count"].as_u64().unwrap_or(0) > 50, "{stream}");
+        assert_eq!(stream["counters"]["wrong_tag"], 0, "{stream}");
+    }
     let output = run("dpdk");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("expected auto, packet, ring or xdp"), "{}", stderr(&output));

@@ -106,6 +106,12 @@ impl<'a> Sockets<'a> {
         })
     }
 
+    /// Whether frames of all priorities leave an interface by one port, in the order they come: by AF_XDP.
+    pub(crate) fn all_leave_alike(&self, wanted: &OutletSpec<'_>) -> bool {
+        let by_xdp = self.interfaces.get(wanted.interface).is_some_and(|interface| interface.choice.xdp);
+        by_xdp && wanted.to.is_none() && wanted.txtime.is_none()
+    }
+
     /// Opens a socket with launch times if they are wanted; without where the kernel refuses them and they need not be.
     fn keeping(
         &mut self,

@@ -20,7 +20,7 @@ use crate::outside::{Outside, image_name};
 use crate::scheduling::{self, Scheduling};
 use crate::sends::{Publication, Sends};
 use crate::sockets::{Entrance, Sockets};
-use crate::spec::{EndSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
+use crate::spec::{EndSpec, OutletSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
 
 /// A cyclic thread before it starts.
 pub(crate) struct Worker {
@@ -48,7 +48,20 @@ impl Worker {
         sockets: &mut Sockets<'_>,
     ) -> Result<Self, String> {
         let names = worker.outlets(scenario);
-        let outlets = names.iter().map(|outlet| sockets.outlet(outlet)).collect::<Result<_, _>>()?;
+        let (mut outlets, mut places): (Vec<Outlet>, Vec<usize>) = (Vec::new(), Vec::new());
+        for (number, wanted) in names.iter().enumerate() {
+            let same = |other: &OutletSpec<'_>| (other.interface, other.to) == (wanted.interface, wanted.to);
+            let earlier = names[..number].iter().position(same).filter(|_| sockets.all_leave_alike(wanted));
+            if let Some(earlier) = earlier {
+                places.push(places[earlier]);
+            } else {
+                places.push(outlets.len());
+                outlets.push(sockets.outlet(wanted)?);
+            }
+        }
+        // The first of those that share an outlet has its ring.
+        let first = |place: usize| places.iter().position(|other| *other == place);
+        let kept: Vec<usize> = (0..outlets.len()).filter_map(first).collect();
         let mut beats = Vec::new();
         for (times, ends) in rhythms(scenario, HostId(spec.host), &worker.ends) {
             let mut opened = Vec::new();
@@ -56,6 +69,7 @@ impl Worker {
             for (index, end) in ends.into_iter().enumerate() {
                 let outlet = end.outlet(scenario);
                 let outlet = end.sends(scenario).then(|| names.iter().position(|name| *name == outlet)).flatten();
+                let outlet = outlet.map(|name| places[name]);
                 opened.push(open_end(spec, scenario, end, outlet)?);
                 if end.receives(scenario) {
                     let entrance = Entrance { interface: &end.interface, at: end.receives_at(scenario) };
@@ -75,7 +89,7 @@ impl Worker {
         let ring = attach(&worker.trace)?;
         let trace = ring.producer().map_err(|error| error.to_string())?;
         let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
-        let stamps = worker.stamps.iter().map(produce).collect::<Result<_, _>>()?;
+        let stamps = kept.iter().filter_map(|name| worker.stamps.get(*name)).map(produce).collect::<Result<_, _>>()?;
         let tai_minus_utc = sockets.tai_minus_utc();
         let counted_since = spec.absolute_counters.then_some(scenario.base_time);
         Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc, counted_since })
