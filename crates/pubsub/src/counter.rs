@@ -170,7 +170,7 @@ impl CounterApplication {
 impl Application for CounterApplication {
     /// A Source counts up and writes the new counter; every role reads the newest message of the first reader, and an
     /// Echo copies it to the output.
-    #[inline]
+    #[inline(always)]
     fn cycle(&mut self, cycle: i64, input: Input<'_>, output: &mut [u8]) -> Step {
         let mut step = Step { read: self.read, ..Step::of(cycle) };
         if self.role == Role::Source {

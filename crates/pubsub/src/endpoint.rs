@@ -245,6 +245,18 @@ impl Endpoint {
             Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
         }
         let counter = self.application.counter(subscriber.staged());
+        if self.is_plain() { self.take::<false>(counter).of(counter) } else { self.receive_more(uadp, counter) }
+    }
+
+    /// Whether it neither watches nor has values: what most do, so the others stand behind one look.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.watch.is_none() && self.values.is_none()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn receive_more(&mut self, uadp: &[u8], counter: u64) -> Reception {
         let reception = if self.watch.is_some() {
             self.receive_watched(uadp, counter)
         } else {
@@ -302,8 +314,13 @@ impl Endpoint {
 
     /// The application phase of `cycle`. A Source counts up and writes the new counter to all variables; every
     /// endpoint reads the newest message, and an Echo copies it to what it will publish.
-    #[inline]
     pub fn application(&mut self, cycle: i64) -> Step {
+        if self.is_plain() { self.application_plain(cycle) } else { self.application_more(cycle) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn application_more(&mut self, cycle: i64) -> Step {
         let step = if self.watch.is_some() { self.application_watched(cycle) } else { self.application_plain(cycle) };
         if self.values.is_some() {
             self.follow(&step);
