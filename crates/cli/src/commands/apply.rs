@@ -60,7 +60,7 @@ impl Arguments {
         }
         tell_applied(&applied);
         for line in &plan.advice {
-            println!("by hand: {line}");
+            println!("by hand: {}", line.trim_start_matches("# "));
         }
         Ok(MET)
     }
