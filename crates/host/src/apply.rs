@@ -258,13 +258,15 @@ impl<M: Act> Apply<M> {
 
     fn carry_out(&self, plan: &Plan, record: &mut Record, applied: &mut Applied) -> Result<(), ApplyError> {
         let states = self.examine(plan);
-        let foreign: Vec<String> = states
+        let mut foreign: Vec<String> = states
             .iter()
             .filter_map(|state| match &state.standing {
                 Standing::Foreign { now } => Some(now.clone()),
                 _ => None,
             })
             .collect();
+        // A schedule has two steps.
+        foreign.dedup();
         if !foreign.is_empty() {
             return Err(ApplyError::Foreign(foreign));
         }

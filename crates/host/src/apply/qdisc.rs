@@ -137,7 +137,7 @@ impl<'a> Planned<'a> {
         (now != queues).then(|| format!("queues are {now:?} (offset, count), planned {queues:?}"))
     }
 
-    /// The schedule that runs, or the one that waits for its base-time.
+    /// The schedule.
     fn schedule(&self, options: &Value) -> Option<String> {
         let flags = number(self.value("flags").unwrap_or("0"));
         let now = options["flags"].as_str().map_or(Some(0), number);
@@ -157,11 +157,8 @@ impl<'a> Planned<'a> {
         if let Some(difference) = self.numbers(&["txtime-delay"], &renamed(options, "txtime_delay", "txtime-delay")) {
             return Some(difference);
         }
-        let running = self.gates(options);
-        match (&running, options.get("pending")) {
-            (Some(_), Some(pending)) => self.gates(pending),
-            _ => running,
-        }
+        // What waits for its base-time takes the place of what runs.
+        self.gates(options.get("pending").unwrap_or(options))
     }
 
     fn gates(&self, shown: &Value) -> Option<String> {
@@ -223,32 +220,15 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// Reads what `tc -j qdisc show` prints. While a taprio schedule waits for its base-time, `tc` prints it as a second object
-/// without a name, which is not JSON: it is named `pending` here.
+/// Reads what `tc -j qdisc show` prints. While a taprio schedule waits for its base-time, `tc` prints it as an object without
+/// a name among named members, which is not JSON: it is named `pending` here.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    serde_json::from_str(text).or_else(|error| {
-        let mut mended = String::with_capacity(text.len() + 16);
-        let mut rest = text;
-        while let Some(place) = rest.find("\"cycle_time_extension\":") {
-            let behind = place + "\"cycle_time_extension\":".len();
-            let digits = rest[behind..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b' ').count();
-            let (head, tail) = rest.split_at(behind + digits);
-            mended.push_str(head);
-            let blank = tail.len() - tail.trim_start_matches([',', ' ', '\n', '\t']).len();
-            if tail[..blank].contains(',') && tail[blank..].starts_with('{') {
-                mended.push_str(",\"pending\":");
-                rest = &tail[blank..];
-            } else {
-                rest = tail;
-            }
-        }
-        mended.push_str(rest);
-        serde_json::from_str(&mended).map_err(|_| error)
-    })
+    let named = || text.replace(",{\"base_time\"", ",\"pending\":{\"base_time\"");
+    serde_json::from_str(text).or_else(|error| serde_json::from_str(&named()).map_err(|_| error))
 }
 
 #[cfg(test)]
@@ -357,13 +337,19 @@ mod tests {
     fn a_schedule_that_waits_is_read_though_it_is_not_json() {
         let line = taprio("clockid CLOCK_TAI");
         let pending = format!(r#"{{"base_time":0,"cycle_time":250000,"cycle_time_extension":0,"schedule":[{GATES}]}}"#);
-        let now = shown(
-            r#""clockid":"TAI","#,
-            &format!(r#""base_time":7,"cycle_time":9,"cycle_time_extension":0,{pending}"#),
-        );
-        assert!(serde_json::from_str::<Value>(&now).is_err());
-        assert_eq!(difference(&line, &now), None);
-        expect(&line, &now.replace("\"base_time\":0", "\"base_time\":5"), "base-time is 5, planned 0");
+        // Beside one that runs, as iproute2 6.1 prints it, and alone.
+        let runs = r#""base_time":7,"cycle_time":9,"cycle_time_extension":0,"schedule":[]"#;
+        for times in [format!("{runs},{pending}"), format!(r#""flags":"0x0",{pending}"#)] {
+            let now = shown(r#""clockid":"TAI","#, &times);
+            assert!(serde_json::from_str::<Value>(&now).is_err());
+            assert_eq!(difference(&line, &now), None);
+            expect(&line, &now.replace("\"base_time\":0", "\"base_time\":5"), "base-time is 5, planned 0");
+        }
+        // What runs is as planned, but not for long.
+        let runs = format!(r#""base_time":0,"cycle_time":250000,"cycle_time_extension":0,"schedule":[{GATES}]"#);
+        let other = pending.replace("\"base_time\":0", "\"base_time\":5");
+        let now = shown(r#""clockid":"TAI","#, &format!("{runs},{other}"));
+        expect(&line, &now, "base-time is 5, planned 0");
         parse("[{").unwrap_err();
         assert_eq!(parse("").unwrap(), Vec::<Value>::new());
     }
