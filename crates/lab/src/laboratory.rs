@@ -2,10 +2,11 @@
 
 use std::thread;
 
-use scenario::{HostKind, PortId, Queue, Scenario, TrafficKind};
+use scenario::{HostKind, Scenario, TrafficKind};
 
 use crate::addresses;
 use crate::error::LabError;
+use crate::ports;
 use crate::traffic::iperf_is_there;
 
 /// Whether this machine and this user can run the scenario in network namespaces.
@@ -20,19 +21,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
             mend: "run on the host, or give the container CAP_SYS_ADMIN and CAP_NET_ADMIN".into(),
         });
     }
-    for (index, port) in scenario.ports.iter().enumerate() {
-        if !matches!(port.queue, Queue::Fifo | Queue::FqCodel) {
-            return Err(LabError::Host {
-                what: format!(
-                    "port {} asks for {}; a run in network namespaces has fifo and fq_codel",
-                    scenario.port_name(PortId(index)),
-                    port.queue.kind()
-                ),
-                mend: "take one of those for a run; `downbeat bound` and `downbeat simulate` know mqprio and cbs"
-                    .into(),
-            });
-        }
-    }
+    ports::check(scenario)?;
     for host in &scenario.hosts {
         if let HostKind::Bridge { forwarder, .. } = host.kind
             && forwarder != scenario::Forwarder::Linux

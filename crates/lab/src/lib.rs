@@ -47,6 +47,7 @@ mod laboratory;
 mod load;
 mod lost;
 mod machine;
+mod ports;
 mod rights;
 mod role;
 mod rotation;

@@ -10,9 +10,10 @@ use scenario::{HostId, HostKind, PortId, Queue, Scenario};
 
 use crate::addresses;
 use crate::error::LabError;
+use crate::ports::{self, Veth};
 
-/// How long a bridge may take to forward: linkwatch of the kernel gathers news for a second.
-const FORWARDING_WITHIN: Duration = Duration::from_secs(5);
+/// How long links may take to be up, and a bridge to forward: linkwatch of the kernel gathers news for a second.
+const UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where `ip netns` keeps its names.
 const NETNS_FOLDER: &str = "/run/netns";
@@ -70,12 +71,12 @@ impl Topology {
         self.namespaces.iter().map(String::as_str).find(|name| Path::new(NETNS_FOLDER).join(name).exists())
     }
 
-    /// Makes namespaces, links and bridges, and brings all of them up. `plain` is the discipline of ports for which the
-    /// scenario names none; without it they have what the kernel gives them.
+    /// Makes namespaces, links and bridges, brings all of them up, and gives ports their queues. A port for which the scenario
+    /// names none has what the kernel gives it, in the kernel laboratory a pfifo: the wire stands behind a queue.
     ///
     /// # Errors
     /// The first command that failed; what was made before it stays for [`remove_namespaces`].
-    pub(crate) fn create(&self, scenario: &Scenario, plain: Option<&str>) -> Result<(), LabError> {
+    pub(crate) fn create(&self, scenario: &Scenario, veth: Veth) -> Result<(), LabError> {
         let mut batch = String::new();
         for namespace in &self.namespaces {
             _ = writeln!(batch, "netns add {namespace}");
@@ -87,9 +88,19 @@ impl Topology {
             if let (Some(near_name), Some(far_name)) = (self.interface(near), self.interface(far)) {
                 let near_space = self.namespace(scenario.port(near).host);
                 let far_space = self.namespace(scenario.port(far).host);
+                // Those that one end sends by, the other receives by.
+                let queues = |port| ports::queues_of(&scenario.port(port).queue);
+                let (near_queues, far_queues) = match (queues(near), queues(far)) {
+                    (1, 1) => Default::default(),
+                    (sends, receives) => (
+                        format!(" numtxqueues {sends} numrxqueues {receives}"),
+                        format!(" numtxqueues {receives} numrxqueues {sends}"),
+                    ),
+                };
                 _ = writeln!(
                     batch,
-                    "link add {near_name} netns {near_space} type veth peer name {far_name} netns {far_space}"
+                    "link add {near_name} netns {near_space}{near_queues} type veth peer name {far_name} netns \
+                     {far_space}{far_queues}"
                 );
             }
         }
@@ -98,30 +109,35 @@ impl Topology {
             let id = HostId(index);
             ip_batch(Some(self.namespace(id)), &self.host_batch(scenario, id, &host.kind))?;
         }
-        self.set_queues(scenario, plain)?;
-        let mut bridges =
-            (0..scenario.hosts.len()).map(HostId).filter(|id| scenario.host(*id).kind != HostKind::Station);
-        bridges.try_for_each(|id| self.wait_until_forwarding(id))
+        if veth == Veth::KernelLab {
+            self.set_plain_queues(scenario)?;
+        }
+        let scheduled = ports::are_scheduled(scenario);
+        let waits = |id: &HostId| scheduled || scenario.host(*id).kind != HostKind::Station;
+        (0..scenario.hosts.len()).map(HostId).filter(waits).try_for_each(|id| self.wait_until_up(id))?;
+        // Last: a link that goes up or down takes the timers of gates along.
+        ports::install(scenario, self, &ports::plans(scenario, self, veth))
     }
 
-    /// Waits until every port of a bridge forwards. The kernel tells a bridge of a new carrier up to a second late, and
-    /// until then the bridge drops without a word what the port receives.
-    fn wait_until_forwarding(&self, bridge: HostId) -> Result<(), LabError> {
-        let namespace = self.namespace(bridge);
-        let deadline = Instant::now() + FORWARDING_WITHIN;
+    /// Waits until every interface of a host is up, and forwards if it is a bridge's. The kernel tells a bridge of a new carrier
+    /// up to a second late, and until then the bridge drops without a word what the port receives.
+    fn wait_until_up(&self, host: HostId) -> Result<(), LabError> {
+        let namespace = self.namespace(host);
+        let deadline = Instant::now() + UP_WITHIN;
         loop {
             let links = links_of(namespace);
-            let mut ports = links.iter().filter(|link| link["master"].is_string());
-            let forwards = |link: &serde_json::Value| {
-                link["operstate"] == "UP" && link["linkinfo"]["info_slave_data"]["state"] == "forwarding"
+            let mut ports = links.iter().filter(|link| link["linkinfo"]["info_kind"] == "veth");
+            let works = |link: &serde_json::Value| {
+                let state = &link["linkinfo"]["info_slave_data"]["state"];
+                link["operstate"] == "UP" && (link["master"].is_null() || state == "forwarding")
             };
-            if !links.is_empty() && ports.all(forwards) {
+            if !links.is_empty() && ports.all(works) {
                 return Ok(());
             }
             if Instant::now() > deadline {
                 return Err(LabError::Command {
                     line: format!("ip -n {namespace} -d link show"),
-                    output: format!("a port of the bridge does not forward after {FORWARDING_WITHIN:?}"),
+                    output: format!("an interface is not up, or does not forward, after {UP_WITHIN:?}"),
                 });
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -166,28 +182,12 @@ link set {name} master br0"
         batch
     }
 
-    /// Installs the disciplines that a run installs itself.
-    fn set_queues(&self, scenario: &Scenario, plain: Option<&str>) -> Result<(), LabError> {
-        for (index, port) in scenario.ports.iter().enumerate() {
-            let kind = match port.queue {
-                Queue::FqCodel => Some("fq_codel"),
-                Queue::Fifo => plain,
-                _ => None,
-            };
-            let (Some(name), Some(kind)) = (self.interface(PortId(index)), kind) else { continue };
+    /// Gives ports without a discipline of their own a pfifo.
+    fn set_plain_queues(&self, scenario: &Scenario) -> Result<(), LabError> {
+        for (index, port) in scenario.ports.iter().enumerate().filter(|(_, port)| port.queue == Queue::Fifo) {
+            let Some(name) = self.interface(PortId(index)) else { continue };
             let namespace = self.namespace(port.host);
-            let mut command = Command::new("tc");
-            command.args(["-n", namespace, "qdisc", "replace", "dev", name, "root", kind]);
-            run(&mut command, None).map_err(|error| match error {
-                LabError::Command { output, .. } if output.contains("unknown") => LabError::Host {
-                    what: format!(
-                        "this kernel has no queue discipline {kind}, which port {} asks for",
-                        scenario.port_name(PortId(index))
-                    ),
-                    mend: format!("load it (`modprobe sch_{kind}`), or take `queue = {{ root = \"fifo\" }}`"),
-                },
-                other => other,
-            })?;
+            run(Command::new("tc").args(["-n", namespace, "qdisc", "replace", "dev", name, "root", "pfifo"]), None)?;
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ pub(crate) fn ip_batch(namespace: Option<&str>, batch: &str) -> Result<(), LabEr
 }
 
 /// Runs a command of the set-up to its end.
-fn run(command: &mut Command, input: Option<&str>) -> Result<(), LabError> {
+pub(crate) fn run(command: &mut Command, input: Option<&str>) -> Result<(), LabError> {
     let line = format!("{command:?}").replace('"', "");
     let missing = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::NotFound => LabError::Host {

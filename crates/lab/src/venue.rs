@@ -12,6 +12,7 @@ use crate::here;
 use crate::journal::{self, Journal, Restored};
 use crate::kernel_lab::KernelLab;
 use crate::laboratory;
+use crate::ports::{self, Veth};
 use crate::rights::Rights;
 use crate::role::Role;
 use crate::topology::Topology;
@@ -36,6 +37,11 @@ impl Place {
             Self::KernelLab(_) => "root of the kernel laboratory",
             Self::Here(_) => "this machine's network",
         }
+    }
+
+    /// What the ports are made of, where they are made.
+    fn veth(&self) -> Veth {
+        if matches!(self, Self::KernelLab(_)) { Veth::KernelLab } else { Veth::Stock }
     }
 }
 
@@ -84,15 +90,10 @@ impl Venue {
     pub(crate) fn create(&mut self, scenario: &Scenario, link: Link) -> Result<(), LabError> {
         let Self::Laboratory { topology, place, journal } = self else { return Ok(()) };
         *journal = Some(Journal::open(&scenario.name, topology.namespaces())?);
-        let plain = match place {
-            Place::KernelLab(lab) => {
-                lab.enter()?;
-                // The wire stands behind a queue.
-                Some("pfifo")
-            }
-            _ => None,
-        };
-        topology.create(scenario, plain)?;
+        if let Place::KernelLab(lab) = place {
+            lab.enter()?;
+        }
+        topology.create(scenario, place.veth())?;
         if link == Link::Xdp { topology.keep_tags_in_frames(scenario) } else { Ok(()) }
     }
 
@@ -184,6 +185,10 @@ impl Venue {
         match self {
             Self::Laboratory { topology, place, .. } => {
                 machine.insert("qdiscs".into(), json!(topology.found_queues()));
+                let plans = ports::plans(scenario, topology, place.veth());
+                let lines = |plan: &ports::HostPlan| json!(plan.lines().collect::<Vec<_>>());
+                let told = plans.iter().map(|plan| (scenario.host(plan.host()).name.clone(), lines(plan)));
+                machine.insert("tc".into(), serde_json::Map::from_iter(told).into());
                 machine.insert("rights".into(), json!(place.rights_name()));
                 if let Place::KernelLab(lab) = place {
                     return lab.describe(scenario, machine);

@@ -34,6 +34,7 @@ mod advice;
 pub mod arithmetic;
 mod bridge;
 pub mod drivers;
+mod elsewhere;
 mod ethtool;
 pub mod gates;
 mod plan;
@@ -44,6 +45,7 @@ pub mod rules;
 mod vlan;
 
 pub use bridge::BRIDGE;
+pub use elsewhere::elsewhere;
 pub use plan::{Command, Existing, Form, Plan, PlannedFile, Program, Setting, Step, Undo, plan};
 pub use port::{DEFAULT_KERNEL, LinuxPort, Place, device};
 pub use rules::{Finding, Severity, Situation};
