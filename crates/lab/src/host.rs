@@ -296,7 +296,7 @@ impl Host {
             stamps: options.stamps,
             realtime: options.realtime,
             scheduling: options.scheduling,
-            link: options.link,
+            link: venue.link(scenario, options.link),
             images: options.images.as_ref().map(|folder| folder.everywhere()),
             launch: options.launch,
             wait: options.wait,

@@ -112,6 +112,16 @@ pub(crate) fn queues_of(queue: &Queue) -> usize {
     }
 }
 
+/// Whether a queue of the scenario keeps launch times.
+pub(crate) fn keep_launch_times(scenario: &Scenario) -> bool {
+    let etf = |shaper: &Shaper| matches!(shaper, Shaper::Etf(_));
+    scenario.ports.iter().any(|port| match &port.queue {
+        Queue::Etf(_) => true,
+        Queue::Mqprio(classes) | Queue::Taprio { classes, .. } => classes.shapers.iter().any(etf),
+        Queue::Fifo | Queue::FqCodel | Queue::Cbs(_) => false,
+    })
+}
+
 /// Whether the queues are more than one discipline that any kernel has: then the links have to be up before.
 pub(crate) fn are_scheduled(scenario: &Scenario) -> bool {
     scenario.ports.iter().any(|port| !matches!(port.queue, Queue::Fifo | Queue::FqCodel))

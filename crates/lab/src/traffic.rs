@@ -19,6 +19,7 @@ use units::{Nanos, Rate};
 use crate::addresses;
 use crate::error::LabError;
 use crate::journal::Journal;
+use crate::ports::Veth;
 use crate::topology::Topology;
 
 /// First port; every traffic of a scenario has its own.
@@ -60,14 +61,20 @@ enum Means {
 }
 
 impl Generators {
-    /// Starts all traffic of the scenario.
-    pub(crate) fn start(scenario: &Scenario, topology: &Topology, journal: &mut Journal) -> Result<Self, LabError> {
+    /// Starts all traffic of the scenario. In the kernel laboratory, where computing takes no time, datagrams leave one by one.
+    pub(crate) fn start(
+        scenario: &Scenario,
+        topology: &Topology,
+        veth: Veth,
+        journal: &mut Journal,
+    ) -> Result<Self, LabError> {
+        let batch = if veth == Veth::KernelLab { Nanos::ZERO } else { BATCH };
         let mut all = Self::default();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let name = format!("{} → {}", scenario.host(traffic.from).name, scenario.host(traffic.to).name);
             let port = FIRST_PORT + index as u16;
             let kind = match traffic.kind {
-                TrafficKind::Udp => udp(topology, traffic, port)?,
+                TrafficKind::Udp => udp(topology, traffic, port, batch)?,
                 TrafficKind::Tcp => iperf(topology, traffic, port, journal)?,
             };
             all.flows.push(Flow { name, asked: traffic.rate, kind });
@@ -121,7 +128,7 @@ impl Flow {
     }
 }
 
-fn udp(topology: &Topology, traffic: &Traffic, port: u16) -> Result<Means, LabError> {
+fn udp(topology: &Topology, traffic: &Traffic, port: u16, batch: Nanos) -> Result<Means, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, received) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let target = format!("{}:{port}", addresses::of_station(traffic.to));
@@ -152,21 +159,29 @@ fn udp(topology: &Topology, traffic: &Traffic, port: u16) -> Result<Means, LabEr
     let sending = thread::spawn({
         let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
         let (rate, payload) = (traffic.rate, vec![0_u8; usize::from(traffic.payload_bytes)]);
-        move || send_datagrams(&source, &payload, rate, &stop, &sent)
+        move || send_datagrams(&source, &payload, (rate, batch), &stop, &sent)
     });
     Ok(Means::Udp { stop, sent, received, threads: vec![receiving, sending], since: rt::clock::now() })
 }
 
-/// Sends at a steady rate, or without a rate as fast as the socket takes it.
-fn send_datagrams(socket: &UdpSocket, payload: &[u8], rate: Option<Rate>, stop: &AtomicBool, sent: &AtomicU64) {
+/// Sends at a steady rate, what is due within `batch` in one go, or without a rate as fast as the socket takes it.
+fn send_datagrams(
+    socket: &UdpSocket,
+    payload: &[u8],
+    (rate, batch): (Option<Rate>, Nanos),
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
     let began = rt::clock::now();
+    // Bits of a datagram by nanoseconds of a second.
+    let span = payload.len().max(1) as i128 * 8 * 1_000_000_000;
     let mut datagrams = 0_i128;
     while !stop.load(Ordering::Relaxed) {
         let due = match rate {
             None => datagrams + MOST_AT_ONCE,
             Some(rate) => {
                 let elapsed = (rt::clock::now() - began).0;
-                i128::from(elapsed) * i128::from(rate.0) / (payload.len().max(1) as i128 * 8 * 1_000_000_000)
+                i128::from(elapsed) * i128::from(rate.0) / span
             }
         };
         datagrams = datagrams.max(due - MOST_AT_ONCE);
@@ -177,8 +192,10 @@ fn send_datagrams(socket: &UdpSocket, payload: &[u8], rate: Option<Rate>, stop: 
             }
             datagrams += 1;
         }
-        if rate.is_some() {
-            rt::clock::sleep_through(rt::clock::now() + BATCH);
+        if let Some(rate) = rate {
+            let next = ((datagrams + 1) * span) as u128;
+            let next = began + Nanos(next.div_ceil(u128::from(rate.0).max(1)) as i64);
+            rt::clock::sleep_through(next.max(rt::clock::now() + batch));
         }
     }
 }

@@ -100,8 +100,8 @@ impl Venue {
     /// Starts the traffic beside the streams; a role makes none.
     pub(crate) fn start_traffic(&mut self, scenario: &Scenario) -> Result<Option<Generators>, LabError> {
         match self {
-            Self::Laboratory { topology, journal: Some(journal), .. } if !scenario.traffic.is_empty() => {
-                Generators::start(scenario, topology, journal).map(Some)
+            Self::Laboratory { topology, place, journal: Some(journal) } if !scenario.traffic.is_empty() => {
+                Generators::start(scenario, topology, place.veth(), journal).map(Some)
             }
             _ => Ok(None),
         }
@@ -148,6 +148,15 @@ impl Venue {
         match self {
             Self::Laboratory { topology, .. } => Some(topology.namespace(host)),
             Self::Here(_) => None,
+        }
+    }
+
+    /// The way to the interfaces where `wanted` was asked for. A veth hands a frame's launch time on with the frame, and then a
+    /// receive ring takes no stamp of its arrival; a packet socket does.
+    pub(crate) fn link(&self, scenario: &Scenario, wanted: Link) -> Link {
+        match self {
+            Self::Laboratory { .. } if wanted == Link::Auto && ports::keep_launch_times(scenario) => Link::Packet,
+            _ => wanted,
         }
     }
 
