@@ -238,20 +238,3 @@ fn what_virtual_time_cannot_have_is_refused_in_words() {
     assert!(stderr(&output).contains("differ in rate"), "{}", stderr(&output));
     assert!(!folder.path().join("out").exists());
 }
-
-#[test]
-fn a_queue_that_no_run_installs_is_refused_there_too() {
-    if !has_kernel("a refused queue") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = scenario(folder.path(), "two-hosts", "lab-queue");
-    let queue = "\n[[ports]]\nat = \"*\"\nqueue = { root = \"mqprio\", map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], \
-                 classes = 2 }\n";
-    fs::write(&path, fs::read_to_string(&path).unwrap() + queue).unwrap();
-    let out = folder.path().join("out");
-    let output = run_in_lab(&path, &out, &["--cycles", "10"]);
-    assert_eq!(output.status.code(), Some(3), "{}{}", stdout(&output), stderr(&output));
-    assert!(stderr(&output).contains("mqprio"), "{}", stderr(&output));
-    assert!(!out.exists());
-}
