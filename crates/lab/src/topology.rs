@@ -113,6 +113,9 @@ impl Topology {
             self.set_plain_queues(scenario)?;
         }
         let scheduled = ports::are_scheduled(scenario);
+        if scheduled || veth == Veth::KernelLab {
+            self.cut_segments(scenario)?;
+        }
         let waits = |id: &HostId| scheduled || scenario.host(*id).kind != HostKind::Station;
         (0..scenario.hosts.len()).map(HostId).filter(waits).try_for_each(|id| self.wait_until_up(id))?;
         // Last: a link that goes up or down takes the timers of gates along.
@@ -180,6 +183,19 @@ link set {name} master br0"
             batch.push_str(&addresses::batch(scenario, host, &ports, |port| self.interface(port)));
         }
         batch
+    }
+
+    /// Has TCP make frames of its segments before the queues: joined, they are one frame of up to 64 kB for gates, shapers and
+    /// the wire.
+    fn cut_segments(&self, scenario: &Scenario) -> Result<(), LabError> {
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            let ports = (0..scenario.ports.len()).map(PortId);
+            let names = ports.filter(|port| scenario.port(*port).host == HostId(index));
+            let names = names.filter_map(|port| self.interface(port));
+            let batch: String = names.map(|name| format!("link set {name} gso_max_segs 1\n")).collect();
+            ip_batch(Some(namespace), &batch)?;
+        }
+        Ok(())
     }
 
     /// Gives ports without a discipline of their own a pfifo.
