@@ -136,6 +136,30 @@ fn mqprio_keeps_a_stream_unhurt_where_fifo_does_not() {
 }
 
 #[test]
+fn segments_of_tcp_are_single_frames_for_queues_and_wire() {
+    if !has_kernel("TCP segments") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mqprio = format!("root = \"mqprio\", {MAP}, classes = 2");
+    let path = crowded(folder.path(), "ports-tcp", &mqprio, "600Mbit/s", "");
+    // One connection: iperf3 reads the clock all the time, and a reading takes 10 ns there.
+    let text = fs::read_to_string(&path).unwrap().replacen("\"udp\"", "\"tcp\"", 1).replace("600Mbit/s", "100Mbit/s");
+    fs::write(&path, text).unwrap();
+    let out = folder.path().join("run");
+    let (file, out_arg) = (path.to_str().unwrap(), out.to_str().unwrap());
+    let output = downbeat(&["run", file, "--in", "kernel-lab", "--duration", "60ms", "--out", out_arg]);
+    assert!(matches!(output.status.code(), Some(0)), "{}{}", stdout(&output), stderr(&output));
+    let run = run_json(&out);
+    assert!(
+        run["machine"]["traffic"][0]["received_bit_s"].as_u64().unwrap() > 10_000_000,
+        "{}",
+        run["machine"]["traffic"]
+    );
+    within_bound(&path, &run);
+}
+
+#[test]
 fn cbs_spaces_the_frames_of_a_class() {
     if !has_kernel("cbs") {
         return;
