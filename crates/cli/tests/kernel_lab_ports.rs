@@ -190,6 +190,25 @@ fn cbs_spaces_the_frames_of_a_class() {
     }
 }
 
+/// CBS of the kernel forgets the rest of a byte each time it is looked at, at every end of a frame beside a busy class. The bound
+/// knows nothing of it, and docs/kernel-lab.md warns of it.
+#[test]
+fn cbs_of_the_kernel_falls_behind_a_small_idle_slope() {
+    if !has_kernel("cbs with a small idle slope") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let found = |name: &str, slope: &str| {
+        let queue = format!("root = \"mqprio\", {MAP}, classes = [{{}}, {{ cbs = {{ idle_slope = \"{slope}\" }} }}]");
+        let path = crowded(folder.path(), name, &queue, "600Mbit/s", "");
+        (run(&path).0, path)
+    };
+    let (behind, _) = found("ports-cbs-small", "110%");
+    assert!(largest(&behind, 0) > 10 * CYCLE, "{} ns", largest(&behind, 0));
+    let (enough, path) = found("ports-cbs-enough", "150%");
+    within_bound(&path, &enough);
+}
+
 #[test]
 fn taprio_lets_frames_out_in_their_windows_with_children_too() {
     if !has_kernel("taprio") {
