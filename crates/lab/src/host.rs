@@ -103,6 +103,12 @@ impl Hosts {
         self.rings().for_each(|ring| ring.cell(cells::START).store(start.0 as u64, Ordering::Release));
     }
 
+    /// Asks the ends that read from a stream, or all, to drain their queues: the `number`th request, from 1.
+    pub(crate) fn ask_to_drain(&self, number: u32, stream: Option<u16>) {
+        let request = station::drain_request(number, stream);
+        self.rings().for_each(|ring| ring.cell(cells::DRAIN).store(request, Ordering::Relaxed));
+    }
+
     /// Asks all to stop.
     pub(crate) fn stop(&mut self) {
         self.rings().for_each(|ring| ring.cell(cells::STOP).store(1, Ordering::Relaxed));

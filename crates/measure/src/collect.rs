@@ -404,6 +404,10 @@ impl StreamLog {
                 log.skipped.push((cycle, cycles));
                 None
             }
+            EventKind::Drained { cycle, messages, .. } => {
+                self.ends[end].drained.push((cycle, messages));
+                None
+            }
             EventKind::ClockStepped { at, by } => {
                 self.ends[end].steps.push((at.0, by.0));
                 None

@@ -5,7 +5,7 @@
 //!
 //! | bits | content |
 //! |---|---|
-//! | 0–7 | kind, 1 to 13; a zeroed record is no event |
+//! | 0–7 | kind, 1 to 14; a zeroed record is no event |
 //! | 8 | side: 0 writer, 1 reader |
 //! | 9–15 | flags: which optional values are present, and truth values |
 //! | 16–31 | stream |
@@ -250,6 +250,15 @@ pub enum EventKind {
         /// Cycles since its image's inputs were given to it, for a new image whose inputs are remembered.
         answered_after: Option<u64>,
     },
+    /// On request the end read all that waited for it, not one message.
+    Drained {
+        /// In this cycle.
+        cycle: i64,
+        /// When nothing was left.
+        at: Tai,
+        /// Messages read beyond the one that the cycle would have taken.
+        messages: u32,
+    },
 }
 
 const PUBLISHED: u64 = 1;
@@ -265,6 +274,7 @@ const BREACH: u64 = 10;
 const SUBSTITUTE: u64 = 11;
 const CLOCK_STEPPED: u64 = 12;
 const OUTSIDE: u64 = 13;
+const DRAINED: u64 = 14;
 
 const READER_BIT: u64 = 1 << 8;
 /// Flags: first, second, third optional value; truth value of the kind.
@@ -376,6 +386,11 @@ impl Event {
                 record[3] = answered_after.unwrap_or(0);
                 OUTSIDE | flag(FIRST, answered_after.is_some()) | flag(SECOND, stirred) | flag(TRUTH, new)
             }
+            EventKind::Drained { cycle, at, messages } => {
+                record[1] = cycle as u64;
+                record[2] = tai(at);
+                DRAINED | high(messages)
+            }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
         record
@@ -452,6 +467,7 @@ impl Event {
             SUBSTITUTE => {
                 EventKind::Substitute { at: instant(1), value: record[2], handle: (head & FIRST != 0).then_some(value) }
             }
+            DRAINED => EventKind::Drained { cycle, at: instant(2), messages: value },
             OUTSIDE => EventKind::Outside {
                 cycle,
                 at: instant(2),
@@ -519,6 +535,11 @@ mod tests {
             application,
             phase,
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
+            (any::<i64>(), instant(), any::<u32>()).prop_map(|(cycle, at, messages)| EventKind::Drained {
+                cycle,
+                at,
+                messages
+            }),
             (instant(), any::<i32>()).prop_map(|(at, errno)| EventKind::ReceiveFailed { at, errno }),
             (instant(), any::<i64>()).prop_map(|(at, by)| EventKind::ClockStepped { at, by: Nanos(by) }),
             (any::<i64>(), 0..Condition::COUNT, any::<bool>(), any::<u64>(), instant()).prop_map(

@@ -11,6 +11,7 @@ use units::{Nanos, Tai};
 
 use crate::inlet::Inlet;
 use crate::outside::Outside;
+use crate::spec::is_asked;
 
 /// Cycle and phases of a beat; spans count from the start of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,6 +143,10 @@ pub struct Beat {
     pub(crate) phase: Phase,
     /// Until when the receive window is open; none outside it.
     pub(crate) window_end: Option<Tai>,
+    /// The last request to drain that it has seen.
+    pub(crate) request: u64,
+    /// Messages that it has read for a request that is not carried out yet.
+    pub(crate) draining: Option<u32>,
     /// Number of its first end among all of the thread.
     pub(crate) first_end: u32,
 }
@@ -158,6 +163,8 @@ impl Beat {
             cycle: 0,
             phase: Phase::Subscribe,
             window_end: None,
+            request: 0,
+            draining: None,
             first_end: 0,
         }
     }
@@ -190,15 +197,38 @@ impl Beat {
         };
     }
 
+    /// Looks at the last request to drain: a new one that is to an end here is carried out by what reads next.
+    #[inline]
+    pub(crate) fn asked(&mut self, request: u64) {
+        if std::mem::replace(&mut self.request, request) != request
+            && self.backlog == Backlog::Keep
+            && !self.inlets.is_empty()
+            && self.ends.iter().any(|end| is_asked(request, end.stream))
+        {
+            self.draining.get_or_insert(0);
+        }
+    }
+
     /// Reads what has arrived, as far as the backlog rule allows and until `until`, but at least one frame an inlet;
     /// tells whether more may be there.
     #[inline]
     pub(crate) fn drain(&mut self, now: Tai, until: Tai, clock: impl Fn() -> Tai, trace: &mut Producer) -> bool {
         let cycle = self.cycle_of(now);
-        let one = self.backlog == Backlog::Keep;
+        let one = self.backlog == Backlog::Keep && self.draining.is_none();
         let mut remains = false;
+        let mut messages = 0_u32;
         for inlet in &mut self.inlets {
+            let before = inlet.messages;
             remains |= inlet.drain(cycle, one, until, &mut self.ends, &clock, trace);
+            messages = messages.saturating_add(inlet.messages.wrapping_sub(before));
+        }
+        if let Some(so_far) = self.draining {
+            let all = so_far.saturating_add(messages);
+            self.draining = remains.then_some(all);
+            if !remains {
+                let drained = EventKind::Drained { cycle, at: clock(), messages: all.saturating_sub(1) };
+                self.ends.iter().for_each(|end| end.record(trace, drained));
+            }
         }
         remains
     }

@@ -71,6 +71,8 @@ pub struct Executive<'a, C> {
     outlets: Vec<Outlet>,
     trace: Producer,
     stop: &'a dyn Fn() -> bool,
+    /// The last request to drain.
+    drains: &'a dyn Fn() -> u64,
     /// The next phase of every beat that is not done.
     agenda: BinaryHeap<Reverse<(Tai, usize)>>,
     launches: LaunchQueue,
@@ -106,7 +108,29 @@ impl<'a, C: Clock> Executive<'a, C> {
         let cycles = || beats.iter().map(|beat| beat.times.cycle);
         let pacer = Pacer::new(wait, cycles().min().unwrap_or(span.duration));
         let common_cycle = cycles().reduce(common).unwrap_or(span.duration);
-        Self { span, clock, wait, pacer, common_cycle, beats, outlets, trace, stop, agenda, launches, owners }
+        Self {
+            span,
+            clock,
+            wait,
+            pacer,
+            common_cycle,
+            beats,
+            outlets,
+            trace,
+            stop,
+            drains: &never,
+            agenda,
+            launches,
+            owners,
+        }
+    }
+
+    /// Carries out requests to drain: `drains` gives the last of them, as [`crate::drain_request`] makes it, 0 before the
+    /// first. It is asked once in each subscribe phase.
+    #[must_use]
+    pub fn with_drains(mut self, drains: &'a dyn Fn() -> u64) -> Self {
+        self.drains = drains;
+        self
     }
 
     /// Runs until the cycles are done or somebody says stop.
@@ -262,9 +286,11 @@ impl<'a, C: Clock> Executive<'a, C> {
     }
 
     fn subscribe(&mut self, index: usize, due: Tai, began: Tai) {
+        let request = (self.drains)();
         let Self { beats, clock, trace, agenda, launches, .. } = self;
         let next = agenda.peek().map(|Reverse((next, _))| *next).into_iter().chain(launches.first_due()).min();
         let beat = &mut beats[index];
+        beat.asked(request);
         beat.window_end = (beat.times.window > Nanos::ZERO).then_some(due + beat.times.window);
         // Late, it reads for a little while all the same, so that it catches up.
         let soonest = began + beat.grace();
@@ -373,6 +399,11 @@ impl<'a, C: Clock> Executive<'a, C> {
             end.record(&mut self.trace, skipped);
         }
     }
+}
+
+/// No request to drain.
+fn never() -> u64 {
+    0
 }
 
 /// The least common multiple of two cycles; the longer of them where that is beyond all bounds.

@@ -70,12 +70,14 @@ pub struct Inlet {
     ends: Vec<usize>,
     /// In this cycle one message has been read, and one is all that the backlog rule allows.
     read_in: Option<i64>,
+    /// Messages read since the start.
+    pub(crate) messages: u32,
 }
 
 impl Inlet {
     /// An inlet for the ends of these indices in their beat; what `readers` finds are places in `ends`.
     pub fn new(interface: &str, source: Source, readers: Dispatcher, ends: Vec<usize>) -> Self {
-        Self { interface: interface.into(), source, readers, ends, read_in: None }
+        Self { interface: interface.into(), source, readers, ends, read_in: None, messages: 0 }
     }
 
     /// Frames for which there was no room when they arrived.
@@ -153,11 +155,13 @@ impl Inlet {
                     continue;
                 };
                 let (taken, at) = take(end, &received, cycle, &clock, trace);
+                let message = u32::from(!matches!(taken, Taken::Not));
                 match taken {
                     Taken::Message => self.read_in = Some(cycle),
                     Taken::Old => (self.read_in, refused) = (Some(cycle), Some(at)),
                     Taken::Not => refused = Some(at),
                 }
+                self.messages = self.messages.wrapping_add(message);
                 remains = at >= until;
             }
         }

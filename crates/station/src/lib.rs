@@ -31,5 +31,7 @@ pub use outlet::{Outlet, Target};
 pub use outside::{Outside, image_name};
 pub use role::role_process;
 pub use scheduling::Scheduling;
-pub use spec::{Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, workers};
+pub use spec::{
+    Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, drain_request, workers,
+};
 pub use ways::{Link, Reached};

@@ -20,6 +20,20 @@ pub mod cells {
     pub const START: usize = 0;
     /// Not 0: stop.
     pub const STOP: usize = 1;
+    /// The last request to drain, as [`drain_request`](super::drain_request) makes it; 0 before the first.
+    pub const DRAIN: usize = 2;
+}
+
+/// The value of [`cells::DRAIN`] for the `number`th request, counted from 1: to the ends of a stream, or to all. Number and
+/// stream share a word, so that no end sees the one without the other.
+pub fn drain_request(number: u32, stream: Option<u16>) -> u64 {
+    u64::from(number) << 32 | stream.map_or(0, |stream| u64::from(stream) + 1)
+}
+
+/// Whether a request to drain is to the ends of `stream`.
+pub(crate) fn is_asked(request: u64, stream: u16) -> bool {
+    let wanted = request & 0xffff_ffff;
+    wanted == 0 || wanted == u64::from(stream) + 1
 }
 
 /// What the parent tells a role process.

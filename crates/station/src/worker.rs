@@ -133,7 +133,8 @@ impl Worker {
         self.beats.iter().flat_map(|beat| &beat.ends).filter_map(|end| end.outside.as_ref()).for_each(Outside::begin);
         let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
         let by = (SystemClock::new(), spec.wait);
-        let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop);
+        let drains = || ring.cell(cells::DRAIN).load(Ordering::Relaxed);
+        let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop).with_drains(&drains);
         let before = rt::alloc::allocations_of_this_thread();
         if !stop() {
             executive.run();

@@ -46,7 +46,10 @@ pub(super) fn standing(seen: &Seen<'_>) -> Vec<Incident> {
         let until = match (stretch.range.end == readings.len(), followed) {
             (true, _) => "to the end of the run".to_owned(),
             (false, true) => format!("to cycle {last}, when it changed"),
-            (false, false) => format!("to cycle {last}, when it drained"),
+            (false, false) => match on_request(seen, last, stretch.level) {
+                Some(drained) => format!("to cycle {last}, when {drained}"),
+                None => format!("to cycle {last}, when it drained"),
+            },
         };
         let at = seen.cycle_start(usize::from(!seen.stream.echo), first.cycle);
         let cause = format!(
@@ -178,6 +181,20 @@ fn hiccup(seen: &Seen<'_>, first: Reading) -> Option<String> {
         phase.key(),
         seen.host(side),
         words::span(late)
+    ))
+}
+
+/// The request that ended a backlog whose last late message was read in cycle `last`, in words. A message that was under
+/// way at the drain is read `level` cycles later at most.
+fn on_request(seen: &Seen<'_>, last: i64, level: i64) -> Option<String> {
+    let near = last.saturating_sub(level)..=last.saturating_add(level);
+    let of = |side: usize| seen.log.ends[side].drained.iter().map(move |&(cycle, messages)| (side, cycle, messages));
+    let emptied = (0..2).flat_map(of).filter(|(_, cycle, messages)| *messages > 0 && near.contains(cycle));
+    let (side, cycle, messages) = emptied.max_by_key(|(_, _, messages)| *messages)?;
+    Some(format!(
+        "{} was asked to drain its queue and read {} more in cycle {cycle}",
+        seen.host(side),
+        words::number(messages.into(), "message")
     ))
 }
 

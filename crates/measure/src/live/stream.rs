@@ -220,7 +220,7 @@ impl StreamFigures {
             EventKind::Breach { condition, change, at, .. } => {
                 (change == BreachChange::Began).then_some((at, What::Breach(condition)))
             }
-            EventKind::Substitute { at, .. } | EventKind::Outside { at, .. } => {
+            EventKind::Substitute { at, .. } | EventKind::Outside { at, .. } | EventKind::Drained { at, .. } => {
                 self.seen(end, at);
                 None
             }
