@@ -1,6 +1,6 @@
 //! Control of a run from outside: a Unix socket on which one line of JSON asks and one line answers.
 //!
-//! `{"do":"status"}`, `{"do":"stop"}`, `{"do":"rotate"}`; every answer has `"ok"`, and `"error"` where that is false.
+//! `{"do":"status"}`, `{"do":"stop"}`, `{"do":"rotate"}`, `{"do":"drain"}` with or without `"stream"`; every answer has `"ok"`, and `"error"` where that is false.
 //! One thread serves all clients and never waits for one of them: the run neither knows nor notices them.
 
 use std::io::{Read, Write};
@@ -33,6 +33,8 @@ const GLANCE_MS: u16 = 50;
 pub(crate) struct Status {
     /// What stays as it is: scenario, place, folder, rights granted.
     pub(crate) fixed: serde_json::Map<String, Value>,
+    /// Whether readers take one message a cycle, so that there is something to drain.
+    pub(crate) keeps_backlog: bool,
     /// Names of the streams.
     pub(crate) streams: Vec<String>,
     /// Nanoseconds since cycle 0 began.
@@ -55,10 +57,39 @@ pub(crate) struct Desk {
     rotate: AtomicBool,
     /// What became of the rotation that was asked for: the part folder, or why there is none.
     rotated: Mutex<Option<Result<String, String>>>,
+    /// Requests to drain that no host has been told of: the stream, or none for all.
+    drains: Mutex<std::collections::VecDeque<Option<u16>>>,
     ended: AtomicBool,
 }
 
 impl Desk {
+    /// The next request to drain: the stream, or none for all.
+    pub(crate) fn take_drain(&self) -> Option<Option<u16>> {
+        self.drains.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn drain(&self, request: &Value) -> Value {
+        let status = self.status();
+        let stream = match &request["stream"] {
+            Value::Null => None,
+            name => match status.streams.iter().position(|stream| name.as_str() == Some(stream)) {
+                Some(index) => u16::try_from(index).ok(),
+                None => return refusal(format!("no stream {name}; there are: {}", status.streams.join(", "))),
+            },
+        };
+        if !status.keeps_backlog {
+            return refusal(
+                "readers drain their queues in every cycle; only with `backlog = \"keep\"` in [time] one can stand",
+            );
+        }
+        let mut drains = self.drains.lock().unwrap_or_else(PoisonError::into_inner);
+        if drains.len() == CLIENTS {
+            return refusal("too many requests to drain wait already; ask again later");
+        }
+        drains.push_back(stream);
+        json!({ "ok": true, "asked": stream.map_or_else(|| status.streams.clone(), |index| vec![status.streams[usize::from(index)].clone()]) })
+    }
+
     /// The status, to be brought up to date.
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
@@ -267,7 +298,8 @@ impl Client {
                 desk.rotate.store(true, Ordering::Relaxed);
                 return;
             }
-            _ => refusal("expected {\"do\":\"status\"}, {\"do\":\"stop\"} or {\"do\":\"rotate\"}, one a line"),
+            Some("drain") => desk.drain(request.as_ref().unwrap_or(&Value::Null)),
+            _ => refusal("expected {\"do\":\"status\"}, \"stop\", \"rotate\" or \"drain\", one a line"),
         };
         self.say(&answer);
     }

@@ -197,6 +197,8 @@ fn measured(
     let mut notes = Vec::new();
     let mut breaches = Breaches::new(scenario);
     let mut told_to_stop = false;
+    let (mut drains, mut next_drain) = (0, Nanos::ZERO);
+    let longest = scenario.streams.iter().map(|stream| stream.cycle).max().unwrap_or(cycle);
     while !hosts.have_ended() {
         thread::sleep(TURN);
         let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
@@ -216,6 +218,14 @@ fn measured(
             }
         }
         rotate(&mut rotation, &mut collector, &machine, desk, &mut notes);
+        // The cell holds one request: every beat has seen it before the next.
+        if elapsed >= next_drain
+            && let Some(stream) = desk.take_drain()
+        {
+            drains += 1;
+            hosts.ask_to_drain(drains, stream);
+            next_drain = elapsed + longest * 2;
+        }
         pauses.turn(&hosts, elapsed);
         for (host, ended) in hosts.newly_ended_early() {
             let cause = format!("the process of host {host} {ended}; the run was stopped");
@@ -299,6 +309,7 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
         "granted": hosts.granted().collect::<std::collections::BTreeMap<_, _>>(),
     });
     Status {
+        keeps_backlog: scenario.backlog == scenario::Backlog::Keep,
         fixed: fixed.as_object().cloned().unwrap_or_default(),
         streams: scenario.streams.iter().map(|stream| stream.name.clone()).collect(),
         ..Status::default()

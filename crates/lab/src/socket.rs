@@ -182,7 +182,7 @@ pub fn find_control(name: Option<&str>) -> Result<PathBuf, LabError> {
 ///
 /// # Errors
 /// Nobody answers at `path`, or the answer is no JSON.
-pub fn ask_control(path: &Path, what: &str) -> Result<Value, LabError> {
+pub fn ask_control(path: &Path, what: &str, named: Option<&str>) -> Result<Value, LabError> {
     let told = || format!("asking {}", path.display());
     let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => LabError::Scenario {
@@ -200,7 +200,8 @@ pub fn ask_control(path: &Path, what: &str) -> Result<Value, LabError> {
         .set_read_timeout(patience)
         .and_then(|()| stream.set_write_timeout(patience))
         .map_err(LabError::io(told()))?;
-    stream.write_all(format!("{}\n", json!({ "do": what })).as_bytes()).map_err(LabError::io(told()))?;
+    let request = named.map_or_else(|| json!({ "do": what }), |named| json!({ "do": what, "stream": named }));
+    stream.write_all(format!("{}\n", request).as_bytes()).map_err(LabError::io(told()))?;
     let mut line = String::new();
     BufReader::new(stream.take(ANSWER_BYTES)).read_line(&mut line).map_err(LabError::io(told()))?;
     serde_json::from_str(&line).map_err(|_| LabError::Host {

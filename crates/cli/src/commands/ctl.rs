@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     request: Request,
     /// Name or path of its control socket; may be left out when only one runs
     name: Option<String>,
+    /// Of `drain`: only where this stream is read
+    #[arg(long, value_name = "NAME")]
+    stream: Option<String>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -31,6 +34,8 @@ enum Request {
     Stop,
     /// Write what was measured into a part folder and go on
     Rotate,
+    /// Let readers empty their queues once, with `backlog = "keep"`
+    Drain,
 }
 
 impl Arguments {
@@ -39,9 +44,13 @@ impl Arguments {
             Request::Status => "status",
             Request::Stop => "stop",
             Request::Rotate => "rotate",
+            Request::Drain => "drain",
         };
+        if self.stream.is_some() && !matches!(self.request, Request::Drain) {
+            return Err(Failure::machine(format!("--stream belongs to `downbeat ctl drain`, not to {request}")));
+        }
         let path = lab::find_control(self.name.as_deref())?;
-        let answer = lab::ask_control(&path, request)?;
+        let answer = lab::ask_control(&path, request, self.stream.as_deref())?;
         if self.json {
             output::json(&answer)?;
         }
@@ -53,6 +62,7 @@ impl Arguments {
             match self.request {
                 Request::Status => tell(&answer),
                 Request::Stop => println!("{}: it ends now and writes its results", path.display()),
+                Request::Drain => println!("{}: readers drain in their next cycle", path.display()),
                 Request::Rotate => println!("written to {}", answer["part"].as_str().unwrap_or("?")),
             }
         }
