@@ -119,3 +119,31 @@ fn a_message_in_time_is_taken_and_nothing_is_refused() {
     assert_eq!(bench.drain(Tai(300_000)), (false, 1, Refused::default()));
     assert_eq!(bench.beat.ends[0].endpoint.application(1).read, Some(6));
 }
+
+#[test]
+fn a_kept_backlog_is_drained_once_on_request_to_its_stream() {
+    let scenario = scenario();
+    let mut bench = Bench::new(message(&scenario, 1), tag(&scenario), 5);
+    bench.beat.backlog = scenario::Backlog::Keep;
+    let stream = bench.beat.ends[0].stream;
+    let left = |bench: &mut Bench, request| {
+        bench.beat.asked(request);
+        let now = bench.beat.start_of(bench.beat.cycle);
+        let Bench { beat, clock, trace, events } = bench;
+        beat.drain(now, Tai(i64::MAX), || Tai(clock.get()), trace);
+        beat.cycle += 1;
+        let drained = std::iter::from_fn(|| events.pop()).filter_map(|record| Event::unpack(&record));
+        drained
+            .filter_map(|event| match event.kind {
+                EventKind::Drained { messages, .. } => Some(messages),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(left(&mut bench, 0), Vec::<u32>::new());
+    assert_eq!(left(&mut bench, crate::drain_request(1, Some(stream + 1))), Vec::<u32>::new(), "another stream's");
+    // Two of five are read: three are left, one of which the cycle would have taken.
+    let request = crate::drain_request(2, Some(stream));
+    assert_eq!(left(&mut bench, request), [2]);
+    assert_eq!(left(&mut bench, request), Vec::<u32>::new(), "once");
+}
