@@ -233,3 +233,53 @@ tc -j qdisc show dev va | python3 -m json.tool > /dev/null 2>&1 || echo "the sch
         ],
     );
 }
+
+/// Phases of arrivals that a script has printed into a file: how many, and how many of them in the window of priority 3 (45 to
+/// 95 µs), and the last frame's way.
+fn arrivals(ended: &Ended, name: &str) -> (usize, usize) {
+    let text = std::fs::read_to_string(ended.folder().join(name)).unwrap();
+    let phases: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    (phases.len(), phases.iter().filter(|phase| (45_000..97_000).contains(*phase)).count())
+}
+
+#[test]
+fn a_schedule_that_was_stopped_by_hand_is_issued_again() {
+    let script = r#"
+fresh
+./downbeat apply bridge.toml --host sw > first || { echo "WRONG: bridge"; cat first; }
+python3 phases.py > applied || echo "WRONG: measuring"
+# Linux stops the timer of a schedule for this, and tc shows no sign of it.
+tc qdisc del dev va clsact
+tc qdisc show dev va root
+python3 phases.py > stopped || echo "WRONG: measuring"
+./downbeat apply bridge.toml --host sw > again || { echo "WRONG: again"; cat again; }
+grep -q 'tc qdisc replace dev va root' again || echo "WRONG: the schedule is not issued again"
+grep -q 'dev wa' again && echo "WRONG: wa was as planned"
+python3 phases.py > mended || echo "WRONG: measuring"
+"#;
+    let script = format!("cat > phases.py <<'END'\n{}END\n{script}", include_str!("apply_lab/phases.py"));
+    let Some(ended) = lab("a stopped schedule", &script, &[("bridge", bridge())]) else { return };
+    holds(&ended, &["gatemask 0x8 interval 50000"]);
+    assert_eq!(arrivals(&ended, "applied"), (100, 100));
+    let (arrived, inside) = arrivals(&ended, "stopped");
+    eprintln!("stopped: {arrived} of 100 arrived, {inside} in the window");
+    assert!(inside < 80, "{inside} of {arrived} in the window without a timer");
+    // What had been stuck behind shut gates comes out as well.
+    let (arrived, inside) = arrivals(&ended, "mended");
+    assert!(inside >= 100 && inside == arrived, "{inside} of {arrived}");
+}
+
+#[test]
+fn a_schedule_that_waits_is_as_planned() {
+    // The laboratory begins in November 2023; this is 2033.
+    let later = station("later", QUEUES[4].1).replace("offset =", "base_time = \"2000000000s\", offset =");
+    let script = r#"
+fresh; snapshot > before
+./downbeat apply later.toml --host pub > first || { echo "WRONG: a schedule to come"; cat first; }
+tc -j qdisc show dev va | python3 -m json.tool > /dev/null 2>&1 || echo "this is not JSON"
+./downbeat apply later.toml --host pub | grep -q 'as planned already' || echo "WRONG: a schedule to come is not read"
+./downbeat restore > restored; same "a schedule to come"
+"#;
+    let Some(ended) = lab("a schedule that waits", script, &[("later", later)]) else { return };
+    holds(&ended, &["this is not JSON"]);
+}
