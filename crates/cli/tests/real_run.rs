@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{DOWNBEAT, alone, can_run, downbeat, namespaces, run_json, signal, start, started, stderr, wait_for};
+use common::{
+    DOWNBEAT, alone, can_run, downbeat, namespaces, run_json, signal, start, started, stderr, stdout, wait_for,
+};
 
 #[test]
 fn frames_cross_real_sockets_and_everything_is_counted() {
@@ -124,6 +126,44 @@ fn a_kept_backlog_stands_and_a_drained_one_does_not() {
         let named = run["incidents"].as_array().unwrap().iter().any(|incident| standing(&incident));
         assert!(named || !stands, "{backlog}: {:#?}", run["incidents"]);
     }
+}
+
+#[test]
+fn a_standing_backlog_is_drained_on_request() {
+    if !can_run("a_standing_backlog") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-ctl-drain").replace("[time]\n", "[time]\nbacklog = \"keep\"\n");
+    let scenario = folder.path().join("t-ctl-drain.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let (out, socket) = (folder.path().join("out"), folder.path().join("control"));
+    let socket = socket.to_str().unwrap();
+    let more = ["--duration", "6s", "--pause", "loop@500ms+300ms", "--control", socket];
+    let run = start(&scenario, &out, &more);
+    let ctl = |more: &[&str]| downbeat(&[&["ctl", "drain", socket], more].concat());
+    let cycle = || {
+        let status = downbeat(&["ctl", "status", socket, "--json"]);
+        serde_json::from_str::<serde_json::Value>(&stdout(&status)).ok().and_then(|status| status["cycle"].as_i64())
+    };
+    wait_for("the backlog stands", || cycle().is_some_and(|cycle| cycle > 1_500));
+    let wrong = ctl(&["--stream", "no-such-stream"]);
+    assert!(!wrong.status.success() && stderr(&wrong).contains("no-such-stream"), "{}", stderr(&wrong));
+    let asked = ctl(&[]);
+    assert!(asked.status.success(), "{}", stderr(&asked));
+    let output = run.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let run = run_json(&out);
+    // It stood for a quarter of the run at most: what came after it is the rule again.
+    let trip = run["streams"][0]["round_trip"]["counter"]["p50"].as_u64().unwrap();
+    assert!(trip < 30, "{trip} cycles");
+    let incidents = run["incidents"].as_array().unwrap();
+    let drained = |incident: &serde_json::Value| {
+        incident["kind"] == "standing-backlog" && incident["cause"].as_str().unwrap().contains("asked to drain")
+    };
+    assert!(incidents.iter().any(drained), "{incidents:#?}");
+    assert_eq!(run["machine"]["allocations_in_cycles"], 0);
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub(crate) enum What {
     ReceiveFailed,
     /// The time was set: instant, how far.
     Step,
+    /// A queue was emptied on request: cycle, how many messages more than usual.
+    Drained,
     /// A breach began or ended: condition, 1 when it ended, cycle, counter, instant.
     Breach,
     /// Messages published in place of counters: how many.
@@ -65,7 +67,7 @@ pub(crate) enum What {
 
 impl What {
     /// Each with its name in the file.
-    pub(crate) const NAMES: [(Self, &'static str); 17] = [
+    pub(crate) const NAMES: [(Self, &'static str); 18] = [
         (Self::End, "end"),
         (Self::LostRecords, "lost-records"),
         (Self::Ran, "phase"),
@@ -77,6 +79,7 @@ impl What {
         (Self::Skipped, "skipped"),
         (Self::ReceiveFailed, "receive-failed"),
         (Self::Step, "clock-step"),
+        (Self::Drained, "drained"),
         (Self::Breach, "breach"),
         (Self::Substituted, "substituted"),
         (Self::Refused, "refused"),
@@ -161,13 +164,14 @@ fn series(end: &EndLog) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
     let skipped = end.skipped.iter().map(|&(cycle, cycles)| (What::Skipped, values([cycle, cycles.into()])));
     let failed = end.receive_failed.iter().map(|(&errno, &at)| (What::ReceiveFailed, values([i64::from(errno), at])));
     let steps = end.steps.iter().map(|&(at, by)| (What::Step, values([at, by])));
+    let drained = end.drained.iter().map(|&(cycle, more)| (What::Drained, values([cycle, more.into()])));
     // What was carried over from an earlier part is told by that part.
     let breaches = end.breaches.noticed().iter().filter(|noticed| !noticed.carried).map(|noticed| {
         let ended = i64::from(noticed.change == BreachChange::Ended);
         let condition = noticed.condition.index() as i64;
         (What::Breach, values([condition, ended, noticed.cycle, noticed.counter.cast_signed(), noticed.at]))
     });
-    ran.chain(outliers).chain(round_trips).chain(skipped).chain(failed).chain(steps).chain(breaches)
+    ran.chain(outliers).chain(round_trips).chain(skipped).chain(failed).chain(steps).chain(drained).chain(breaches)
 }
 
 fn sends(log: &StreamLog, side: usize) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
@@ -243,6 +247,7 @@ pub(crate) fn take(log: &mut StreamLog, fact: &Fact, shift: i64) -> Result<(), S
             *first = b.min(*first);
         }
         What::Step => end.steps.push((a, b)),
+        What::Drained => end.drained.push((cycle(a), u32::try_from(b).map_err(|_| wrong())?)),
         What::Breach => {
             let condition = usize::try_from(a).ok().and_then(|index| Condition::ALL.get(index)).ok_or_else(wrong)?;
             let change = if b == 0 { BreachChange::Began } else { BreachChange::Ended };

@@ -55,7 +55,7 @@ pub(super) fn standing(seen: &Seen<'_>) -> Vec<Incident> {
         let cause = format!(
             "stream {}: from cycle {} on {} {} instead of {usual} cycles, {until}, though the hosts are punctual; {}: a \
              queue of {} on the way is filled and emptied by one a cycle and does not drain by itself; `backlog = \
-             \"drain\"` in [time] empties it",
+             \"drain\"` in [time] empties it, `downbeat ctl drain` does so once",
             seen.stream.name,
             first.cycle,
             if seen.stream.echo { "counters come back after" } else { "messages are read after" },
