@@ -2,68 +2,13 @@
 
 use std::fmt;
 
-use scenario::{GateEntry, GateSchedule, TaprioMode};
+use scenario::{GateEntry, GateSchedule, Open, TaprioMode, Window};
 use units::{Nanos, Tai};
-
-/// A time in the cycle during which a gate is open without a break. It may reach past the end of the cycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// From here, counted from the start of the cycle of the schedule.
-    pub start: Nanos,
-    /// To here, above `start`; past the cycle where the window goes on into the next.
-    pub end: Nanos,
-}
-
-impl Window {
-    /// How long it is.
-    pub fn length(self) -> Nanos {
-        self.end - self.start
-    }
-}
-
-/// When the gate of a class is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Open {
-    /// Always.
-    Always,
-    /// In these windows, none when it never opens.
-    In(Vec<Window>),
-}
-
-/// When the gate of `class` is open.
-pub fn open(schedule: &GateSchedule, class: u8) -> Open {
-    let is_open = |entry: &GateEntry| entry.gates >> class & 1 == 1;
-    // An entry of no length opens nothing.
-    if schedule.entries.iter().all(|entry| is_open(entry) || entry.interval <= Nanos::ZERO) {
-        return Open::Always;
-    }
-    let mut windows: Vec<Window> = Vec::new();
-    let mut at = Nanos::ZERO;
-    for entry in &schedule.entries {
-        let end = at + entry.interval;
-        if is_open(entry) && entry.interval > Nanos::ZERO {
-            match windows.last_mut() {
-                Some(last) if last.end == at => last.end = end,
-                _ => windows.push(Window { start: at, end }),
-            }
-        }
-        at = end;
-    }
-    // A window up to the end of the cycle and one from its start are one.
-    if let [first, .., last] = windows.as_mut_slice()
-        && first.start == Nanos::ZERO
-        && last.end == at
-    {
-        last.end = at + first.end;
-        windows.remove(0);
-    }
-    Open::In(windows)
-}
 
 /// Where in its window an instant of the cycle lies: the window and the instant, moved by a cycle where the window
 /// reaches past the end.
 pub fn window_of(schedule: &GateSchedule, class: u8, instant: Nanos) -> Option<(Window, Nanos)> {
-    let Open::In(windows) = open(schedule, class) else { return None };
+    let Open::In(windows) = schedule.open(class) else { return None };
     let phase = Nanos(instant.0.rem_euclid(schedule.cycle.0.max(1)));
     let inside = |window: &Window, at: Nanos| window.start <= at && at <= window.end;
     windows.into_iter().find_map(|window| {
@@ -241,12 +186,12 @@ mod tests {
     fn windows_across_the_end_of_the_cycle_are_one() {
         let schedule = schedule(&[(2, 50), (1, 100), (2, 60), (3, 40)]);
         let us = Nanos::from_micros;
-        assert_eq!(open(&schedule, 1), Open::In(vec![Window { start: us(150), end: us(300) }]));
+        assert_eq!(schedule.open(1), Open::In(vec![Window { start: us(150), end: us(300) }]));
         assert_eq!(
-            open(&schedule, 0),
+            schedule.open(0),
             Open::In(vec![Window { start: us(50), end: us(150) }, Window { start: us(210), end: us(250) }])
         );
-        assert_eq!(open(&schedule, 2), Open::In(vec![]));
+        assert_eq!(schedule.open(2), Open::In(vec![]));
         let (window, at) = window_of(&schedule, 1, us(20)).unwrap();
         assert_eq!((window.start, at), (us(150), us(270)));
     }

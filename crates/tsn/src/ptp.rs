@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use scenario::{ClockRole, HostId, HostKind, PortId, PtpWay, Scenario, Shaper, TimeSource};
+use scenario::{ClockRole, HostId, HostKind, Open, PortId, PtpWay, Scenario, Shaper, TimeSource};
 use units::Nanos;
 
 use crate::drivers::Stamps;
-use crate::gates::{self, Open};
 use crate::plan::{Command, Existing, PlannedFile, Program, Step, Undo};
 use crate::port::{LinuxPort, device};
 use crate::vlan;
@@ -65,7 +64,7 @@ pub(crate) fn seat(port: &LinuxPort<'_>) -> Seat {
         };
     };
     let open = |class: u8| match port.queue {
-        scenario::Queue::Taprio { schedule, .. } => gates::open(schedule, class) == Open::Always,
+        scenario::Queue::Taprio { schedule, .. } => schedule.open(class) == Open::Always,
         _ => true,
     };
     let plain = |class: u8| !matches!(port.shaper(class), Shaper::Etf(_));

@@ -1,11 +1,11 @@
 //! What holds of every schedule and every reservation, not only of those in the examples.
 
 use downbeat_tsn::arithmetic::{self, LONGEST_FRAME_BYTES, Reservation};
-use downbeat_tsn::gates::{self, Open, Protected, protected};
+use downbeat_tsn::gates::{self, Protected, protected};
 use downbeat_tsn::rules::{self, Severity};
 use downbeat_tsn::{Form, Situation, plan};
 use proptest::prelude::*;
-use scenario::{Classes, HostId, LineSpec, Queue, Shaper, line};
+use scenario::{Classes, HostId, LineSpec, Open, Queue, Shaper, line};
 use units::{Nanos, Rate, Tai};
 
 /// The intervals and the cycle that `tc` is told in a line.
@@ -52,12 +52,12 @@ proptest! {
             Err(other) => return Err(TestCaseError::fail(other.to_string())),
         };
         // The window is as it was asked for, alone, behind its guard band, and all the others are somewhere.
-        let Open::In(windows) = gates::open(&schedule, class) else { panic!("always open") };
+        let Open::In(windows) = schedule.open(class) else { panic!("always open") };
         prop_assert_eq!(windows.len(), 1);
         prop_assert_eq!(windows[0].length(), window);
         prop_assert_eq!(gates::shut_before(&schedule, class, windows[0].start), Some(guard));
         for other in 0..class {
-            prop_assert!(matches!(gates::open(&schedule, other), Open::In(windows) if !windows.is_empty()));
+            prop_assert!(matches!(schedule.open(other), Open::In(windows) if !windows.is_empty()));
         }
         // What tc is told sums to the cycle, and its gates are those of the scenario under the port's numbering.
         let mut map = [0; 16];

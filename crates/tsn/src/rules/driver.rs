@@ -1,10 +1,9 @@
 //! What the driver of a port refuses or does, by the table of [`crate::drivers`].
 
-use scenario::{Queue, Shaper, TaprioMode};
+use scenario::{Open, Queue, Shaper, TaprioMode};
 
 use super::{Checked, Finding, Severity};
 use crate::drivers::{self, DRIVERS, Driver, Feature, Limit, Rule};
-use crate::gates::{self, Open};
 use crate::qdiscs::span;
 
 pub(super) fn check(at: &Checked<'_>, findings: &mut Vec<Finding>) {
@@ -125,7 +124,7 @@ fn limit(at: &Checked<'_>, rule: &'static Rule, used: &[Feature], findings: &mut
         ),
         Limit::OneWindow => {
             let Some(schedule) = schedule else { return };
-            let several = |class: &u8| matches!(gates::open(schedule, *class), Open::In(windows) if windows.len() > 1);
+            let several = |class: &u8| matches!(schedule.open(*class), Open::In(windows) if windows.len() > 1);
             if let Some(class) = (0..at.port.class_count()).find(several) {
                 say(
                     "gate-opens-twice",

@@ -1,11 +1,11 @@
 //! Rules of gate schedules: intervals, windows, guard bands, launch times.
 
-use scenario::{GateSchedule, Queue, Shaper, Stream, TaprioMode};
+use scenario::{GateSchedule, Open, Queue, Shaper, Stream, TaprioMode, Window};
 use units::{Nanos, Tai};
 
 use super::{Checked, Finding, Severity};
 use crate::arithmetic::{self, LONGEST_FRAME_BYTES};
-use crate::gates::{self, Open, Window};
+use crate::gates;
 use crate::qdiscs::span;
 
 /// Where the rules of launch times in gates are from.
@@ -47,7 +47,7 @@ fn intervals(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Findi
 
 /// The windows of a class; none when its gate is always open.
 fn windows(schedule: &GateSchedule, class: u8) -> Vec<Window> {
-    match gates::open(schedule, class) {
+    match schedule.open(class) {
         Open::Always => Vec::new(),
         Open::In(windows) => windows,
     }
@@ -142,7 +142,7 @@ fn phases(at: &Checked<'_>, schedule: &GateSchedule, stream: &Stream) -> Vec<Nan
 fn launches(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Finding>) {
     for stream in launched(at) {
         let class = at.port.queue.class_of(stream.pcp);
-        if gates::open(schedule, class) == Open::Always {
+        if schedule.open(class) == Open::Always {
             continue;
         }
         let length = arithmetic::line_time(at.port.rate, stream.frame().physical_bytes());
