@@ -8,7 +8,7 @@ use scenario::{Phases, Scenario, Stream};
 
 use crate::Options;
 use crate::exact::{Exact, micros_up, seconds, whole};
-use crate::report::Count;
+use crate::report::{Count, Direction};
 
 /// What becomes of a frame that arrives at the very end of a receive window.
 #[derive(Debug, Clone, Copy)]
@@ -17,24 +17,43 @@ enum AtTheEnd {
     Missed,
 }
 
+/// When a frame that has a launch time may leave the queue that it is handed to.
+#[derive(Debug, Clone)]
+pub(crate) enum Release {
+    /// So long before the launch: an etf queue without offload does that.
+    Before(Exact),
+    /// At once: the launch time is a deadline.
+    AtOnce,
+}
+
 /// The instants of a host within the stream's cycle, in seconds.
 #[derive(Debug, Clone)]
 struct Beat {
     subscribe: Exact,
     window_end: Exact,
     publish: Exact,
+    /// When what is published comes to the first port, free to go: the earliest and the latest.
+    leaves: [Exact; 2],
     /// Cycles between reading and publishing what was read: 1 when the publish phase comes before the application's.
     lag: i64,
 }
 
 impl Beat {
-    fn new(phases: &Phases, stream: &Stream) -> Self {
+    fn new(phases: &Phases, stream: &Stream, release: &Release, late: &Exact) -> Self {
         let at = |fraction: scenario::Fraction| seconds(fraction.of(stream.cycle));
         let (subscribe, application, publish) = (at(phases.subscribe), at(phases.application), at(phases.publish));
         let end = &subscribe + at(phases.window);
         // What arrives after the application began is not seen by it.
         let window_end = if application > subscribe { end.min(application.clone()) } else { end };
-        Self { subscribe, window_end, lag: i64::from(publish < application), publish }
+        let launch = seconds(stream.cycle) + seconds(stream.offset);
+        let handed_over = [publish.clone(), &publish + late];
+        let leaves = match (stream.launch, release) {
+            // Our own thread holds it back until then.
+            (true, Release::Before(span)) if span.is_zero() => [launch.clone(), launch],
+            (true, Release::Before(span)) => handed_over.map(|at| at.max(&launch - span)),
+            (true, Release::AtOnce) | (false, _) => handed_over,
+        };
+        Self { subscribe, window_end, lag: i64::from(publish < application), publish, leaves }
     }
 }
 
@@ -43,8 +62,19 @@ impl Beat {
 pub(crate) struct Delay {
     pub(crate) worst: Exact,
     pub(crate) best: Exact,
-    /// Between entering the first port's queue and leaving it, at most.
-    pub(crate) wait: Exact,
+    /// From the phases of the host that sends, whose clock and those of gates on the way are known.
+    pub(crate) scheduled: Scheduled,
+}
+
+/// Delay of one direction where the instant of departure is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Scheduled {
+    /// From the latest departure to the latest arrival.
+    pub(crate) latest: Exact,
+    /// From the earliest departure to the earliest arrival.
+    pub(crate) earliest: Exact,
+    /// From departure to the start on the first line: the shortest behind the earliest, the longest behind the latest.
+    pub(crate) begins: [Exact; 2],
 }
 
 /// The ends of one stream.
@@ -54,6 +84,8 @@ pub(crate) struct Ends {
     offset: Exact,
     launch: bool,
     late: Exact,
+    /// How far clocks are apart.
+    clocks: Exact,
     writer: Beat,
     reader: Beat,
 }
@@ -69,31 +101,51 @@ pub(crate) struct Trips {
     pub(crate) words: Vec<String>,
 }
 
+impl Beat {
+    fn irregularity(&self) -> Exact {
+        &self.leaves[1] - &self.leaves[0]
+    }
+}
+
 impl Ends {
-    pub(crate) fn new(scenario: &Scenario, stream: &Stream, options: &Options) -> Self {
+    /// The ends of a stream, of which the first ports release launch times so.
+    pub(crate) fn new(scenario: &Scenario, stream: &Stream, options: &Options, release: &[Release; 2]) -> Self {
+        let late = seconds(options.host_jitter);
+        let beat = |host, release| Beat::new(&scenario.host(host).phases, stream, release, &late);
         Self {
             cycle: seconds(stream.cycle),
             offset: seconds(stream.offset),
             launch: stream.launch,
-            late: seconds(options.host_jitter),
-            writer: Beat::new(&scenario.host(stream.writer).phases, stream),
-            reader: Beat::new(&scenario.host(stream.reader).phases, stream),
+            clocks: seconds(options.clock_error),
+            writer: beat(stream.writer, &release[0]),
+            reader: beat(stream.reader, &release[1]),
+            late,
         }
+    }
+
+    /// When a frame comes to the first port, in the cycle in which it is published: the earliest and the latest, of
+    /// the writer or of the reader.
+    pub(crate) fn leaves(&self, direction: Direction) -> &[Exact; 2] {
+        match direction {
+            Direction::Out => &self.writer.leaves,
+            Direction::Back => &self.reader.leaves,
+        }
+    }
+
+    pub(crate) fn cycle(&self) -> &Exact {
+        &self.cycle
     }
 
     /// How irregularly frames may leave the writer's application, beside what ports do.
     pub(crate) fn irregularity(&self) -> Exact {
-        if self.launch { Exact::zero() } else { self.late.clone() }
+        self.writer.irregularity()
     }
 
-    /// Longest and shortest from hand-over (T1) to the first port's queue.
+    /// Longest and shortest from hand-over (T1) to the first port's queue, free to go.
     fn hand_over(&self) -> [Exact; 2] {
-        if self.launch {
-            let until_launch = &self.cycle - &self.writer.publish + &self.offset;
-            [until_launch.clone(), until_launch - &self.late]
-        } else {
-            [Exact::zero(), Exact::zero()]
-        }
+        let longest = &self.writer.leaves[0] - &self.writer.publish;
+        let shortest = (&longest - &self.late).max(Exact::zero());
+        [longest, shortest]
     }
 
     /// Longest wait for being read.
@@ -103,10 +155,8 @@ impl Ends {
 
     /// Longest and shortest from a frame's arrival at the reader to its answer in the port's queue.
     fn node(&self) -> [Exact; 2] {
-        let lag = whole(self.reader.lag);
-        let best = if self.launch { &self.cycle + &self.offset } else { self.reader.publish.clone() };
-        let best = best + &self.cycle * lag - &self.reader.window_end;
-        [&best + &self.cycle + self.irregularity(), best - &self.late]
+        let best = &self.reader.leaves[0] + &self.cycle * whole(self.reader.lag) - &self.reader.window_end;
+        [&best + &self.cycle + self.reader.irregularity(), best - &self.late]
     }
 
     fn node_words(&self) -> String {
@@ -131,14 +181,14 @@ impl Ends {
     }
 
     /// T4 − T1 at most, from the phases. Cycle 0 is the one in which the writer publishes.
-    pub(crate) fn one_way_stack_scheduled(&self, there: &Exact) -> Exact {
-        let arrival = self.departure() + self.irregularity() + there;
+    pub(crate) fn one_way_stack_scheduled(&self, there: &Scheduled) -> Exact {
+        let arrival = &self.writer.leaves[1] + &there.latest + &self.clocks;
         self.read(&self.reader, &arrival, AtTheEnd::Missed).1 + &self.late - &self.writer.publish
     }
 
-    /// When the writer's frame of cycle 0 enters the first queue, punctually.
-    fn departure(&self) -> Exact {
-        if self.launch { &self.cycle + &self.offset } else { self.writer.publish.clone() }
+    /// T3 − T2 at most, from the phases.
+    pub(crate) fn one_way_scheduled(&self, there: &Scheduled) -> Exact {
+        self.irregularity() + &there.latest - &there.begins[0]
     }
 
     /// The first cycle whose receive window sees a frame that arrives at `arrival`, and when it is read: at once
@@ -153,10 +203,9 @@ impl Ends {
         (window, begin.max(arrival.clone()))
     }
 
-    /// When the answer to a frame used in cycle `used` enters the reader's queue, punctually.
+    /// When the answer to a frame used in cycle `used` comes to the reader's first port, punctually.
     fn answer(&self, used: &Exact) -> Exact {
-        let cycle = (used + whole(self.reader.lag)) * &self.cycle;
-        if self.launch { cycle + &self.cycle + &self.offset } else { cycle + &self.reader.publish }
+        (used + whole(self.reader.lag)) * &self.cycle + &self.reader.leaves[0]
     }
 
     pub(crate) fn trips(&self, there: &Delay, back: &Delay) -> Trips {
@@ -166,13 +215,19 @@ impl Ends {
         let wait = self.read_wait(&self.writer);
         let stack = [&hand_over + &wire[0] + &wait, &hand_over_best + &wire[1]];
 
-        let departure = self.departure();
+        let [departure, latest_departure] = &self.writer.leaves;
+        let (out, home) = (&there.scheduled, &back.scheduled);
+        let early = &self.late + &self.clocks;
         let used = [
-            self.read(&self.reader, &(&departure + self.irregularity() + &there.worst), AtTheEnd::Missed).0,
-            self.read(&self.reader, &(&departure + &there.best - &self.late), AtTheEnd::Seen).0,
+            self.read(&self.reader, &(latest_departure + &out.latest + &self.clocks), AtTheEnd::Missed).0,
+            self.read(&self.reader, &(departure + &out.earliest - &early), AtTheEnd::Seen).0,
         ];
-        let home = [self.answer(&used[0]) + self.irregularity() + &back.worst, self.answer(&used[1]) + &back.best];
-        let wire_scheduled = [&home[0] - &departure, &home[1] - &departure - self.irregularity() - &there.wait];
+        // By the reader's clock an answer leaves on time; by the writer's a clock's error from it.
+        let home = [
+            self.answer(&used[0]) + self.reader.irregularity() + &home.latest + &self.clocks,
+            self.answer(&used[1]) + &home.earliest - &self.clocks,
+        ];
+        let wire_scheduled = [&home[0] - departure - &out.begins[0], &home[1] - latest_departure - &out.begins[1]];
         // A late window may still see what a punctual one would not.
         let (last, read_last) = self.read(&self.writer, &home[0], AtTheEnd::Missed);
         let (first, read_first) = self.read(&self.writer, &(&home[1] - &self.late), AtTheEnd::Seen);
@@ -181,7 +236,7 @@ impl Ends {
             read_first.max(home[1].clone()) - &self.writer.publish - &self.late,
         ];
         let counts = [last, first];
-        let starts = |used: &Exact| used - (&departure / &self.cycle).floor();
+        let starts = |used: &Exact| used - (departure / &self.cycle).floor();
         let words = vec![
             self.node_words(),
             format!(
@@ -201,9 +256,9 @@ impl Ends {
             format!(
                 "scheduled: leaves at {} µs of the cycle it is published in, arrives within {} … {} µs after that, \
                  j = {} … {} cycle starts before the window that sees it; wire {} … {} µs",
-                micros_up(&departure),
-                micros_up(&there.best),
-                micros_up(&there.worst),
+                micros_up(departure),
+                micros_up(&out.earliest),
+                micros_up(&out.latest),
                 starts(&used[1]),
                 starts(&used[0]),
                 micros_up(&wire_scheduled[1]),

@@ -90,14 +90,6 @@ impl Bound {
             (Self::Unbounded(reason), _) | (_, Self::Unbounded(reason)) => Self::Unbounded(reason.clone()),
         }
     }
-
-    /// The bound changed by `change`.
-    pub(crate) fn map(&self, change: impl FnOnce(&Exact) -> Exact) -> Self {
-        match self {
-            Self::At(a) => Self::At(change(a)),
-            Self::Unbounded(reason) => Self::Unbounded(reason.clone()),
-        }
-    }
 }
 
 impl From<Result<Exact, String>> for Bound {

@@ -14,6 +14,8 @@ pub(crate) struct Flow {
     pub(crate) label: String,
     pub(crate) path: Vec<PortId>,
     pub(crate) pcp: u8,
+    /// Its frames have a launch time at its first port.
+    pub(crate) launch: bool,
     /// Physical bits of its (largest) frame.
     pub(crate) frame: Exact,
     /// Burst and rate at its source, or why it has none.
@@ -43,6 +45,7 @@ impl Flows {
                 label,
                 path: path.to_vec(),
                 pcp: stream.pcp,
+                launch: stream.launch,
                 frame: frame.clone(),
                 source: Ok(source.clone()),
             };
@@ -68,7 +71,7 @@ impl Flows {
                     Ok((&frame + &rate * &jitter, rate))
                 }
             };
-            let flow = Flow { label, path: traffic.path.clone(), pcp: traffic.pcp, frame, source };
+            let flow = Flow { label, path: traffic.path.clone(), pcp: traffic.pcp, launch: false, frame, source };
             if traffic.kind == TrafficKind::Tcp {
                 // Acknowledgements go back through the other direction of each link. IP header and the
                 // longest TCP header, no data.
@@ -76,7 +79,7 @@ impl Flows {
                 let source = Err(format!("{label} come in bursts that nothing limits"));
                 let path = flow.path.iter().rev().map(|port| PortId(port.0 ^ 1)).collect();
                 let frame = bits(FrameSize::untagged(20 + 60).physical_bytes());
-                this.add(Flow { label, path, pcp: flow.pcp, frame, source });
+                this.add(Flow { label, path, pcp: flow.pcp, launch: false, frame, source });
             }
             this.add(flow);
         }

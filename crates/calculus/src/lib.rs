@@ -31,8 +31,11 @@ mod curve;
 mod cycle;
 mod exact;
 mod flow;
+mod gated;
+mod gates;
 mod packet;
 mod paper;
+mod phased;
 mod report;
 mod service;
 mod table;
@@ -70,6 +73,8 @@ impl Model {
 pub struct Options {
     /// How late hosts may do what they do, at most; zero takes them as punctual.
     pub host_jitter: Nanos,
+    /// How far clocks of different hosts are apart, at most.
+    pub clock_error: Nanos,
     /// Physical bytes of the largest lower-priority frame that the scenario does not name but that may
     /// turn up at any port with several classes (1542 for any Ethernet frame); zero believes the scenario.
     pub unnamed_frame_bytes: u32,

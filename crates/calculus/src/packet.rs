@@ -1,11 +1,13 @@
 //! The packet model applied to every stream of a scenario.
 
 use num_traits::Zero;
-use scenario::{Backlog, Scenario};
+use scenario::{Backlog, Queue, Scenario};
+use units::Nanos;
 
-use crate::cycle::{Delay, Ends};
+use crate::cycle::{Delay, Ends, Scheduled};
 use crate::exact::{Bound, Exact, Number, micros_up, whole};
 use crate::flow::{latency, propagation, transmission};
+use crate::phased::{release, scheduled};
 use crate::report::{BoundReport, Count, Direction, PortBound, RoundTrip, StreamBound, Terms};
 use crate::service::{Analysis, Service, Stretch};
 use crate::{Model, Options};
@@ -16,16 +18,20 @@ pub(crate) fn report(scenario: &Scenario, options: &Options) -> BoundReport {
         format: "downbeat/bound/1".into(),
         model: Model::Packet.key().into(),
         scenario: scenario.name.clone(),
-        assumptions: assumptions(options),
+        assumptions: assumptions(scenario, options),
         streams: (0..scenario.streams.len()).map(|index| stream(&mut analysis, index, options)).collect(),
     }
 }
 
-fn assumptions(options: &Options) -> Vec<String> {
+fn assumptions(scenario: &Scenario, options: &Options) -> Vec<String> {
+    let clocks = match options.clock_error {
+        Nanos::ZERO => "their clocks agree".to_owned(),
+        error => format!("their clocks are at most {error} apart"),
+    };
     let hosts = if options.host_jitter.0 == 0 {
-        "Hosts act on time, their clocks agree, reading and building a frame takes no time.".into()
+        format!("Hosts act on time, {clocks}, reading and building a frame takes no time.")
     } else {
-        format!("Hosts act at most {} late, their clocks agree.", options.host_jitter)
+        format!("Hosts act at most {} late, {clocks}.", options.host_jitter)
     };
     let unnamed = match options.unnamed_frame_bytes {
         0 => "No frames but those of the scenario's streams and traffic.".into(),
@@ -40,7 +46,12 @@ fn assumptions(options: &Options) -> Vec<String> {
         unnamed,
         hosts,
     ]
+    .into_iter()
+    .chain(scenario.ports.iter().any(|port| matches!(port.queue, Queue::Taprio { .. })).then(|| GATES.into()))
+    .collect()
 }
+
+const GATES: &str = "Gates keep their schedule from the first frame on.";
 
 /// One direction of a stream.
 struct Way {
@@ -57,19 +68,23 @@ const KEPT: &str = "with `backlog = \"keep\"` a reader never makes up for a cycl
 fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBound {
     let scenario = analysis.scenario;
     let stream = &scenario.streams[index];
-    let ends = Ends::new(scenario, stream, options);
-    let there = way(analysis, index, Direction::Out);
+    let ends = Ends::new(scenario, stream, options, &release(scenario, stream));
+    let there = way(analysis, index, Direction::Out, &ends);
     let one_way = Bound::from(there.delay.clone().map(|delay| delay.worst));
     // What waits for the application, as far as that has a bound.
     let read = match scenario.backlog {
-        Backlog::Drain => one_way.clone(),
-        Backlog::Keep => Bound::Unbounded(KEPT.into()),
+        Backlog::Drain => there.delay.as_ref().map_err(Clone::clone),
+        Backlog::Keep => Err(KEPT.into()),
+    };
+    let spacing = |delay: &Delay| {
+        let scheduled = &delay.scheduled.latest - &delay.scheduled.earliest;
+        scheduled.min(&delay.worst - &there.best) + ends.irregularity()
     };
     let mut ports = there.ports;
     let mut certificate = there.words;
     let mut round_trip = None;
     if stream.echo {
-        let back = way(analysis, index, Direction::Back);
+        let back = way(analysis, index, Direction::Back, &ends);
         ports.extend(back.ports);
         certificate.extend(back.words);
         let trips = match scenario.backlog {
@@ -107,9 +122,15 @@ fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBou
     StreamBound {
         name: stream.name.clone(),
         one_way_best: Bound::At(there.best.clone()),
-        spacing_error: one_way.map(|worst| worst - &there.best + ends.irregularity()),
-        one_way_stack: read.map(|worst| ends.one_way_stack(worst)),
-        one_way_stack_scheduled: read.map(|worst| ends.one_way_stack_scheduled(worst)),
+        spacing_error: there.delay.as_ref().map(spacing).map_err(Clone::clone).into(),
+        one_way_scheduled: there
+            .delay
+            .as_ref()
+            .map(|delay| ends.one_way_scheduled(&delay.scheduled).min(delay.worst.clone()))
+            .map_err(Clone::clone)
+            .into(),
+        one_way_stack: read.clone().map(|delay| ends.one_way_stack(&delay.worst)).into(),
+        one_way_stack_scheduled: read.map(|delay| ends.one_way_stack_scheduled(&delay.scheduled)).into(),
         one_way,
         round_trip,
         certificate,
@@ -138,7 +159,7 @@ impl RoundTrip {
     }
 }
 
-fn way(analysis: &mut Analysis, index: usize, direction: Direction) -> Way {
+fn way(analysis: &mut Analysis, index: usize, direction: Direction, ends: &Ends) -> Way {
     let scenario = analysis.scenario;
     let Some(flow) = analysis.flows.of_stream(index, direction) else {
         let none = Err("the stream has no answer".to_owned());
@@ -197,7 +218,11 @@ fn way(analysis: &mut Analysis, index: usize, direction: Direction) -> Way {
         Ok(sum) => format!("{label}: sum of the ports = {} µs", micros_up(sum)),
         Err(reason) => format!("{label}: unbounded: {reason}"),
     });
-    way.delay = worst.map(|worst| Delay { worst, best: way.best.clone(), wait });
+    way.delay = worst.and_then(|worst| {
+        let any_phase = Scheduled { latest: worst.clone(), earliest: way.best.clone(), begins: [Exact::zero(), wait] };
+        let scheduled = scheduled(analysis, flow, ends.leaves(direction), ends.cycle(), any_phase)?;
+        Ok(Delay { worst, best: way.best.clone(), scheduled })
+    });
     way
 }
 

@@ -167,6 +167,7 @@ fn stream_bound(scenario: &Scenario, stream: &Stream, options: &Options) -> Stre
     }
     StreamBound {
         name: stream.name.clone(),
+        one_way_scheduled: one_way.clone(),
         one_way,
         one_way_best: Bound::At(Exact::zero()),
         spacing_error: missing("spacing error"),

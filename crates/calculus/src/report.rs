@@ -26,9 +26,13 @@ pub struct StreamBound {
     pub name: String,
     /// T3 − T2 at most, counted from the frame's entry into the writer's queue.
     pub one_way: Bound,
+    /// T3 − T2 at most, from the phases of the writer and of the gates on the way.
+    #[serde(default = "absent")]
+    pub one_way_scheduled: Bound,
     /// T3 − T2 at least: a lone frame, stored and forwarded.
     pub one_way_best: Bound,
-    /// |T3(k) − T3(k−1) − cycle| at most: one_way − one_way_best, plus host jitter without launch time.
+    /// |T3(k) − T3(k−1) − cycle| at most: one_way − one_way_best, or less by the phases; plus host jitter without launch
+    /// time.
     pub spacing_error: Bound,
     /// T4 − T1 at most, whatever the phase of the reader.
     pub one_way_stack: Bound,
@@ -41,6 +45,10 @@ pub struct StreamBound {
     pub certificate: Vec<String>,
     /// Ports of the way there and, with echo, of the way back.
     pub ports: Vec<PortBound>,
+}
+
+fn absent() -> Bound {
+    Bound::Unbounded("the file was written before this figure was".into())
 }
 
 /// Round trips of one stream.

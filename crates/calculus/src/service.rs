@@ -14,6 +14,9 @@
 //!   b_H + r_H·t, R = C − r_H and T = (L_N + b_H)/R.
 //! * A shaped class above may be waiting for credit, so its arrivals say nothing; but what it sends
 //!   within t is at most R_A·t + highest − lowest credit = R_A·t + R_A·T_A + L_A·(C − R_A)/C, whatever arrives.
+//! * Behind gates: see [`crate::gates`] and [`crate::gated`].
+//! * Released by launch time: as if it came when it is released, `delta` before the launch without offload. A frame that
+//!   an etf queue drops has no delay.
 //! * Shaped: start(n) is where credit says, arrival(k) + (credit at start + B(k..n))/R. Credit above zero is
 //!   gained only while blocked, at most R·T with T as for strict priority (R = C − r_H there), and L_N the
 //!   larger of a lower and an own frame when unshaped classes are above. Needs R ≤ C − r_H.
@@ -26,12 +29,13 @@
 use std::collections::HashMap;
 
 use num_traits::Zero;
-use scenario::{PortId, Queue, Scenario, Shaper};
+use scenario::{Classes, PortId, Queue, Scenario, Shaper};
 use units::Rate;
 
 use crate::Options;
-use crate::exact::{Exact, Number, bits, whole};
+use crate::exact::{Exact, Number, bits, seconds, whole};
 use crate::flow::{Flows, latency, transmission};
+use crate::gates::Turns;
 
 /// What a class gets at a port: frames start at the latest as the module's head says.
 #[derive(Debug, Clone)]
@@ -42,8 +46,17 @@ pub(crate) struct Service {
     pub(crate) latency: Exact,
     /// Largest frame of a lower class, in bits.
     pub(crate) lower: Exact,
+    /// When frames may start, behind gates that are not always open.
+    pub(crate) turns: Option<Turns>,
     /// How rate and latency came about, for people.
     pub(crate) words: String,
+}
+
+impl Service {
+    /// Nobody else in front of the line.
+    fn alone(rate: Exact, words: &str) -> Self {
+        Self { rate, latency: Exact::zero(), lower: Exact::zero(), turns: None, words: words.into() }
+    }
 }
 
 /// A stretch of a path that all flows of the class share.
@@ -72,7 +85,9 @@ impl Stretch {
 pub(crate) struct Analysis<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) flows: Flows,
-    unnamed: Exact,
+    pub(crate) unnamed: Exact,
+    /// How far clocks of two hosts are apart, in seconds.
+    pub(crate) clocks: Exact,
     /// By flow and index in its path; `None` while being computed.
     bursts: HashMap<(usize, usize), Option<Result<Exact, String>>>,
     services: HashMap<(PortId, u8), Result<Service, String>>,
@@ -84,6 +99,7 @@ impl<'a> Analysis<'a> {
             scenario,
             flows: Flows::new(scenario, options),
             unnamed: bits(options.unnamed_frame_bytes),
+            clocks: seconds(options.clock_error),
             bursts: HashMap::new(),
             services: HashMap::new(),
         }
@@ -101,11 +117,16 @@ impl<'a> Analysis<'a> {
 
     /// What `class` gets at `port`.
     pub(crate) fn service(&mut self, port: PortId, class: u8) -> Result<Service, String> {
+        let name = self.scenario.port_name(port);
+        self.service_here(port, class).map_err(|reason| format!("port {name}: {reason}"))
+    }
+
+    /// The same for a reason that names the port itself.
+    pub(crate) fn service_here(&mut self, port: PortId, class: u8) -> Result<Service, String> {
         if let Some(known) = self.services.get(&(port, class)) {
             return known.clone();
         }
-        let name = self.scenario.port_name(port);
-        let found = self.find_service(port, class).map_err(|reason| format!("port {name}: {reason}"));
+        let found = self.find_service(port, class);
         self.services.insert((port, class), found.clone());
         found
     }
@@ -113,22 +134,25 @@ impl<'a> Analysis<'a> {
     fn find_service(&mut self, port: PortId, class: u8) -> Result<Service, String> {
         let scenario = self.scenario;
         let line = whole(scenario.port_rate(port).0);
-        let alone = |rate: Exact, words: &str| Service {
-            rate,
-            latency: Exact::zero(),
-            lower: Exact::zero(),
-            words: words.into(),
-        };
-        let classes = match &scenario.port(port).queue {
-            Queue::Fifo => return Ok(alone(line, "one queue: R = C, T = 0")),
+        match &scenario.port(port).queue {
+            Queue::Fifo => Ok(Service::alone(line, "one queue: R = C, T = 0")),
             Queue::Cbs(cbs) => {
-                return Ok(alone(slope(cbs.idle_slope).min(line), "shaped at the root: R = idleSlope, T = 0"));
+                Ok(Service::alone(slope(cbs.idle_slope).min(line), "shaped at the root: R = idleSlope, T = 0"))
             }
-            Queue::FqCodel => return Err("fq_codel is not bounded by this version: its flow queues and drops".into()),
-            Queue::Taprio { .. } => return Err("taprio is not bounded by this version: its gates".into()),
-            Queue::Etf(_) => return Err("etf is not bounded by this version: its release by launch time".into()),
-            Queue::Mqprio(classes) => classes,
-        };
+            Queue::Etf(_) => {
+                self.launched(port, class)?;
+                Ok(Service::alone(line, "released by launch time: R = C, T = 0 from then on"))
+            }
+            Queue::FqCodel => Err("fq_codel is not bounded by this version: its flow queues and drops".into()),
+            Queue::Taprio { classes, schedule } => self.gated(port, class, classes, schedule),
+            Queue::Mqprio(classes) => self.strict(port, class, classes),
+        }
+    }
+
+    /// Strict priority between shaped and unshaped classes.
+    fn strict(&mut self, port: PortId, class: u8, classes: &Classes) -> Result<Service, String> {
+        let scenario = self.scenario;
+        let line = whole(scenario.port_rate(port).0);
         // What classes above take: rate, and bits ahead of it.
         let (mut above_rate, mut above_bits) = (Exact::zero(), Exact::zero());
         let mut unshaped_above = false;
@@ -138,24 +162,20 @@ impl<'a> Analysis<'a> {
                 continue;
             }
             match classes.shapers.get(usize::from(above)) {
-                Some(Shaper::Etf(_)) => return Err(etf(above)),
                 Some(Shaper::Cbs(_)) => {
                     let largest = self.flows.largest(scenario, port, above..above + 1);
-                    let service = self.service(port, above)?;
+                    let service = self.service_here(port, above)?;
                     above_bits += &service.rate * service.latency + largest * (&line - &service.rate) / &line;
                     above_rate += service.rate;
                 }
-                Some(Shaper::None) | None => {
-                    unshaped_above = true;
-                    for flow in members {
-                        let position = self.flows.position(flow, port);
-                        let (_, rate) = self.flows.flows[flow]
-                            .source
-                            .clone()
-                            .map_err(|reason| format!("class {above} goes first and {reason}"))?;
-                        above_rate += rate;
-                        above_bits += self.burst(flow, position)?;
+                shaper => {
+                    if matches!(shaper, Some(Shaper::Etf(_))) {
+                        self.launched(port, above)?;
                     }
+                    unshaped_above = true;
+                    let (burst, rate) = self.arrivals(port, above)?;
+                    above_rate += rate;
+                    above_bits += burst;
                 }
             }
         }
@@ -166,7 +186,6 @@ impl<'a> Analysis<'a> {
         }
         let top = above_rate.is_zero();
         let (rate, blocking, words) = match classes.shapers.get(usize::from(class)) {
-            Some(Shaper::Etf(_)) => return Err(etf(class)),
             Some(Shaper::Cbs(cbs)) => {
                 let idle = slope(cbs.idle_slope);
                 if !top && idle > residual {
@@ -185,16 +204,49 @@ impl<'a> Analysis<'a> {
                 };
                 (idle.min(residual.clone()), blocking, words)
             }
-            Some(Shaper::None) | None if top => (residual.clone(), lower.clone(), "top class: R = C, T = L_N/C"),
-            Some(Shaper::None) | None => {
-                (residual.clone(), lower.clone(), "below others: R = C − r_H, T = (L_N + b_H)/(C − r_H)")
+            shaper => {
+                if matches!(shaper, Some(Shaper::Etf(_))) {
+                    self.launched(port, class)?;
+                }
+                let words = if top {
+                    "top class: R = C, T = L_N/C"
+                } else {
+                    "below others: R = C − r_H, T = (L_N + b_H)/(C − r_H)"
+                };
+                (residual.clone(), lower.clone(), words)
             }
         };
         let mut words = words.to_owned();
         if !top {
             words += &format!(", r_H = {} bit/s, b_H = {} bit", Number(above_rate), Number(above_bits.clone()));
         }
-        Ok(Service { rate, latency: (blocking + above_bits) / residual, lower, words })
+        Ok(Service { rate, latency: (blocking + above_bits) / residual, lower, turns: None, words })
+    }
+
+    /// Burst and rate of all frames of a class that come to a port.
+    pub(crate) fn arrivals(&mut self, port: PortId, class: u8) -> Result<(Exact, Exact), String> {
+        let (mut burst, mut rate) = (Exact::zero(), Exact::zero());
+        for flow in self.members(port, class) {
+            let position = self.flows.position(flow, port);
+            let source = self.flows.flows[flow].source.clone();
+            rate += source.map_err(|reason| format!("class {class} goes first and {reason}"))?.1;
+            burst += self.burst(flow, position)?;
+        }
+        Ok((burst, rate))
+    }
+
+    /// Refuses a class released by launch times that has frames without: an etf queue drops them.
+    pub(crate) fn launched(&self, port: PortId, class: u8) -> Result<(), String> {
+        let without = |flow: &usize| {
+            let given = &self.flows.flows[*flow];
+            !given.launch || self.flows.position(*flow, port) > 0
+        };
+        match self.members(port, class).into_iter().find(without) {
+            None => Ok(()),
+            Some(flow) => {
+                Err(format!("etf drops frames of {}: they have no launch time here", self.flows.flows[flow].label))
+            }
+        }
     }
 
     /// Bits that `flow` may bring at once to the queue at `index` of its path.
@@ -272,8 +324,4 @@ impl<'a> Analysis<'a> {
 
 fn slope(rate: Rate) -> Exact {
     whole(rate.0)
-}
-
-fn etf(class: u8) -> String {
-    format!("etf in front of class {class} is not bounded by this version: its release by launch time")
 }

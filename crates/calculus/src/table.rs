@@ -35,6 +35,9 @@ impl StreamBound {
             Bound::Unbounded(_) => writeln!(out, "  {name:<28}{bound}"),
         };
         line("one way", &self.one_way, "T3 − T2 at most")?;
+        if self.one_way_scheduled != self.one_way {
+            line("  scheduled", &self.one_way_scheduled, "T3 − T2 at most, phases known")?;
+        }
         line("  at least", &self.one_way_best, "a lone frame")?;
         line("  spacing error", &self.spacing_error, "|T3(k) − T3(k−1) − c| at most")?;
         line("  stack", &self.one_way_stack, "T4 − T1 at most, any phase")?;

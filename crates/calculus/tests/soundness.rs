@@ -4,10 +4,11 @@
 
 mod common;
 
+use common::gates::{pass, taprio};
 use common::{Line, mqprio, shaped};
 use downbeat_calculus::{Exact, Model, bound};
 use proptest::prelude::*;
-use scenario::{Cbs, PortId, Queue, Scenario, Shaper, TrafficKind};
+use scenario::{Cbs, Forwarder, HostKind, PortId, Queue, Scenario, Shaper, TaprioMode, TrafficKind};
 use units::{Nanos, Rate};
 
 const PICOS: i128 = 1_000_000_000_000;
@@ -19,6 +20,19 @@ struct Frame {
     pcp: u8,
     bits: i128,
     at: i128,
+    /// When it started at its first port.
+    left: i128,
+}
+
+/// The longest of a flow, in picoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Longest {
+    /// From the first queue to the last bit.
+    delay: i128,
+    /// From the start on the first line.
+    way: i128,
+    /// Longest less shortest delay.
+    spread: i128,
 }
 
 /// One flow of the simulation: its ports and when its frames enter the first queue.
@@ -32,6 +46,13 @@ struct Flow {
 
 /// Sends `frames` through one port: non-preemptive strict priority, credit where shaped. Returns start times.
 fn port(queue: &Queue, rate: Rate, mut frames: Vec<Frame>) -> Vec<(Frame, i128)> {
+    if let Queue::Taprio { schedule, .. } = queue {
+        frames.sort_by_key(|frame| (frame.at, frame.pcp, -frame.bits));
+        let waiting: Vec<_> =
+            frames.iter().enumerate().map(|(n, f)| (n, f.at, queue.class_of(f.pcp), f.bits)).collect();
+        let started = pass(schedule, rate, &waiting);
+        return started.into_iter().map(|(number, at)| (frames[number].clone(), at)).collect();
+    }
     // Of frames that arrive together, lower priorities and larger frames first: the worst order found.
     frames.sort_by_key(|frame| (frame.at, frame.pcp, -frame.bits));
     let mut waiting: Vec<Vec<Frame>> = vec![Vec::new(); 8];
@@ -102,11 +123,16 @@ fn port(queue: &Queue, rate: Rate, mut frames: Vec<Frame>) -> Vec<(Frame, i128)>
 
 /// Longest delay of each flow, in picoseconds.
 fn simulate(scenario: &Scenario, flows: &[Flow]) -> Vec<i128> {
-    let mut worst = vec![0; flows.len()];
+    longest(scenario, flows).into_iter().map(|longest| longest.delay).collect()
+}
+
+fn longest(scenario: &Scenario, flows: &[Flow]) -> Vec<Longest> {
+    let mut worst = vec![Longest::default(); flows.len()];
+    let mut least = vec![i128::MAX; flows.len()];
     let mut frames: Vec<(usize, Frame)> = Vec::new();
     for (index, flow) in flows.iter().enumerate() {
         for (number, at) in flow.times.iter().enumerate() {
-            frames.push((0, Frame { flow: index, number, pcp: flow.pcp, bits: flow.bits, at: *at }));
+            frames.push((0, Frame { flow: index, number, pcp: flow.pcp, bits: flow.bits, at: *at, left: 0 }));
         }
     }
     // The line's ports one way in their order, then the other way: nothing comes back to an earlier port.
@@ -126,9 +152,16 @@ fn simulate(scenario: &Scenario, flows: &[Flow]) -> Vec<i128> {
         for (mut frame, start) in port(&scenario.port(id).queue, rate, queued.collect()) {
             frame.at = start + frame.bits * PICOS / i128::from(rate.0);
             let position = positions[&(frame.flow, frame.number)] + 1;
+            if position == 1 {
+                frame.left = start;
+            }
             if position == flows[frame.flow].path.len() {
                 let delay = frame.at - flows[frame.flow].times[frame.number];
-                worst[frame.flow] = worst[frame.flow].max(delay);
+                let (worst, least) = (&mut worst[frame.flow], &mut least[frame.flow]);
+                *least = delay.min(*least);
+                worst.delay = worst.delay.max(delay);
+                worst.way = worst.way.max(frame.at - frame.left);
+                worst.spread = worst.delay - *least;
             }
             rest.push((position, frame));
         }
@@ -315,4 +348,119 @@ fn a_bunch_on_a_slower_line_is_within_the_bound() {
     }
     // More than three frames of the bunch (23.92 µs each), at most the bound.
     assert!(longest > 3 * 23_920_000 && longest <= limit, "{longest} of {limit} ps");
+}
+
+/// Windows of two classes and of the rest, with and without a gap, that overlap or not: start and length in µs.
+fn windows() -> impl Strategy<Value = Vec<(u8, i64, i64)>> {
+    let window =
+        |class: u8| (0..100_i64, 2..100_i64).prop_map(move |(start, length)| (class, start, length.min(125 - start)));
+    (window(7), window(6), window(0), prop::bool::ANY, window(7))
+        .prop_map(|(a, b, c, more, d)| if more { vec![a, b, c, d] } else { vec![a, b, c] })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Gates of the standard's and of Linux' kind, at every port, in any phase.
+    #[test]
+    fn no_frame_waits_longer_at_gates_than_its_bound(
+        rates in prop::collection::vec(Just(Rate::from_gbit(1)), 1..4),
+        draws in prop::collection::vec((0..8_u8, 0..8_u8, 0..164_u16, 2..6_i64, prop::sample::select(vec![0_u8, 6, 7])), 1..5),
+        udp in prop::collection::vec((0..8_u8, 0..8_u8, 20..1472_u16, 1..40_u64), 0..2),
+        phases in prop::collection::vec(0..250_000_000_i128, 1..12),
+        windows in windows(),
+        software in prop::bool::ANY,
+        latency in 0..5_000_i64,
+    ) {
+        let mode = if software { TaprioMode::Software } else { TaprioMode::FullOffload };
+        let mut scenario = build(&rates, latency, &draws, &udp, taprio(125, &windows, mode));
+        let forwarder = if software { Forwarder::Linux } else { Forwarder::Hardware };
+        for host in &mut scenario.hosts {
+            if let HostKind::Bridge { forwarder: here, .. } = &mut host.kind {
+                *here = forwarder;
+            }
+        }
+        // A class whose gate never opens keeps its frames.
+        let shut = |pcp| !windows.iter().any(|(class, _, length)| *class == pcp && *length >= 13);
+        scenario.streams.retain(|stream| !shut(stream.pcp));
+        scenario.traffic.retain(|traffic| !shut(traffic.pcp));
+        check(&scenario, &phases);
+    }
+
+    /// The same with streams that leave when their phases say: the bounds by the phases hold, too.
+    #[test]
+    fn no_frame_is_later_than_the_phases_say(
+        links in 1..4_usize,
+        draws in prop::collection::vec((0..164_u16, 1..4_i64, 0..250_i64, prop::sample::select(vec![6_u8, 7])), 1..5),
+        windows in windows(),
+        software in prop::bool::ANY,
+        shift in 0..125_i64,
+    ) {
+        let mode = if software { TaprioMode::Software } else { TaprioMode::FullOffload };
+        let mut line = Line::gigabit(links).queue(taprio(125, &windows, mode));
+        let shut = |pcp| !windows.iter().any(|(class, _, length)| *class == pcp && *length >= 13);
+        for (variables, cycles, offset, pcp) in draws.iter().filter(|draw| !shut(draw.3)) {
+            line = line.stream_with(0, links, *variables, |stream| {
+                stream.cycle = Nanos::from_micros(125 * cycles);
+                stream.offset = Nanos::from_micros(*offset);
+                stream.pcp = *pcp;
+                stream.echo = false;
+            });
+        }
+        let mut scenario = line.scenario;
+        for port in &mut scenario.ports {
+            port.shift = Nanos::from_micros(shift);
+            if let Queue::Taprio { schedule, .. } = &mut port.queue {
+                schedule.base_time = units::Tai(shift * 1_000);
+            }
+            port.shift = Nanos::ZERO;
+        }
+        for host in &mut scenario.hosts {
+            if let (HostKind::Bridge { forwarder, .. }, true) = (&mut host.kind, software) {
+                *forwarder = Forwarder::Linux;
+            }
+        }
+        let mut flows = Vec::new();
+        for stream in &scenario.streams {
+            let cycle = i128::from(stream.cycle.0) * 1_000;
+            let times = (1..24).map(|k| k * cycle + i128::from(stream.offset.0) * 1_000).collect();
+            let bits = i128::from(stream.frame().physical_bits());
+            flows.push(Flow { path: stream.path.clone(), pcp: stream.pcp, bits, times });
+        }
+        // The tests' gates start with the cycles; moved against them, the frames are moved.
+        for flow in &mut flows {
+            for at in &mut flow.times {
+                *at -= i128::from(shift) * 1_000_000;
+            }
+            flow.times.retain(|at| *at >= 0);
+        }
+        let found = longest(&scenario, &flows);
+        let report = bound(&scenario, Model::Packet);
+        for (found, stream) in found.iter().zip(&report.streams) {
+            for (what, value, limit) in [
+                ("one way", found.delay, &stream.one_way),
+                ("one way by the phases", found.way, &stream.one_way_scheduled),
+                ("spacing", found.spread, &stream.spacing_error),
+            ] {
+                if let Some(limit) = limit.seconds() {
+                    prop_assert!(value <= picos(limit) + 200, "{what}: {value} ps\n{}", report.table());
+                }
+            }
+        }
+    }
+}
+
+/// A window for one frame, and a stream that comes in its middle: what the phases say is what happens.
+#[test]
+fn a_window_that_fits_is_as_long_as_the_phases_say() {
+    for mode in [TaprioMode::FullOffload, TaprioMode::Software] {
+        let mut line = Line::gigabit(1).queue(taprio(250, &[(7, 100, 20), (0, 0, 80)], mode));
+        line = line.stream_with(0, 1, 8, |stream| stream.offset = Nanos::from_micros(50));
+        let report = bound(&line.scenario, Model::Packet);
+        let stream = &report.streams[0];
+        // 146 bytes on the line.
+        assert_eq!(stream.one_way_scheduled.to_string(), "1.168 µs", "{}", report.table());
+        assert_eq!(stream.spacing_error.to_string(), "0.000 µs");
+        assert!(stream.one_way.seconds() > stream.one_way_scheduled.seconds());
+    }
 }

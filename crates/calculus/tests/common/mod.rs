@@ -1,6 +1,8 @@
 //! Scenarios built by hand: a line of stations and bridges.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod gates;
+
 use scenario::*;
 use units::{Nanos, Rate, Tai};
 

@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// How late hosts may begin a phase, at most; hosts are punctual unless this is given
     #[arg(long, value_name = "SPAN", default_value = "0s")]
     host_jitter: Nanos,
+    /// How far clocks of different hosts are apart, at most; they agree unless this is given
+    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    clock_error: Nanos,
     /// Bytes on the line of the largest lower-priority frame that may turn up beside those the scenario names
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     unnamed_frame: u32,
@@ -59,7 +62,11 @@ impl Arguments {
             };
         };
         let scenario = output::read_scenario(file)?;
-        let options = Options { host_jitter: self.host_jitter, unnamed_frame_bytes: self.unnamed_frame };
+        let options = Options {
+            host_jitter: self.host_jitter,
+            clock_error: self.clock_error,
+            unnamed_frame_bytes: self.unnamed_frame,
+        };
         let report = bound_with(&scenario, model, &options);
         if self.json {
             return output::json(&report);
