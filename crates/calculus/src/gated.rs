@@ -13,7 +13,7 @@
 //! time is dropped, so that none waits longer than `delta` there.
 
 use num_traits::Zero;
-use scenario::{Classes, Forwarder, GateSchedule, HostKind, Open, PortId, Queue, Scenario, Shaper, TaprioMode, Window};
+use scenario::{Classes, GateSchedule, Open, PortId, Shaper, TaprioMode, Window};
 use units::Nanos;
 
 use crate::exact::{Exact, Number, micros_up, seconds, whole};
@@ -37,24 +37,6 @@ struct Other {
     largest: Exact,
 }
 
-/// Whether gates work as the Linux kernel has them, without hardware.
-fn by_linux(scenario: &Scenario, port: PortId, mode: TaprioMode) -> bool {
-    let hardware =
-        matches!(scenario.host(scenario.port(port).host).kind, HostKind::Bridge { forwarder: Forwarder::Hardware, .. });
-    !hardware && mode != TaprioMode::FullOffload
-}
-
-/// Start of the gates' cycle after the start of the streams' cycles, in seconds.
-pub(crate) fn gate_phase(scenario: &Scenario, port: PortId) -> Exact {
-    match &scenario.port(port).queue {
-        Queue::Taprio { schedule, .. } => {
-            let from_base = (schedule.base_time + scenario.port(port).shift) - scenario.base_time;
-            seconds(Nanos(from_base.0.rem_euclid(schedule.cycle.0.max(1))))
-        }
-        _ => Exact::zero(),
-    }
-}
-
 impl Analysis<'_> {
     pub(crate) fn gated(
         &mut self,
@@ -64,7 +46,7 @@ impl Analysis<'_> {
         schedule: &GateSchedule,
     ) -> Result<Service, String> {
         let line = whole(self.scenario.port_rate(port).0);
-        let linux = by_linux(self.scenario, port, schedule.mode);
+        let linux = self.scenario.has_linux_gates(port);
         let others = self.others(port, class, schedule);
         let assist = match schedule.mode {
             TaprioMode::TxtimeAssist { txtime_delay } => Some(txtime_delay),

@@ -6,12 +6,11 @@
 //! many as fit into its longest wait at this port.
 
 use num_traits::{ToPrimitive, Zero};
-use scenario::{Open, PortId, Queue, Scenario, Shaper, Stream};
+use scenario::{Open, PortId, Queue, Scenario, Stream};
 
 use crate::cycle::{Release, Scheduled};
 use crate::exact::{Exact, seconds, whole};
 use crate::flow::{latency, propagation, transmission};
-use crate::gated::gate_phase;
 use crate::gates::Turns;
 use crate::service::Analysis;
 
@@ -21,16 +20,8 @@ const PHASES: usize = 256;
 /// How the first ports of a stream and of its answer release launch times.
 pub(crate) fn release(scenario: &Scenario, stream: &Stream) -> [Release; 2] {
     [&stream.path, &stream.return_path].map(|path| {
-        let etf = path.first().and_then(|port| match &scenario.port(*port).queue {
-            Queue::Etf(etf) => Some(etf),
-            Queue::Mqprio(classes) | Queue::Taprio { classes, .. } => {
-                match classes.shapers.get(usize::from(classes.map[usize::from(stream.pcp)])) {
-                    Some(Shaper::Etf(etf)) => Some(etf),
-                    _ => None,
-                }
-            }
-            _ => None,
-        });
+        let queue = path.first().map(|port| &scenario.port(*port).queue);
+        let etf = queue.and_then(|queue| queue.etf(queue.class_of(stream.pcp)));
         match etf {
             Some(etf) if etf.deadline_mode => Release::AtOnce,
             Some(etf) if !etf.offload => Release::Before(seconds(etf.delta)),
@@ -182,7 +173,7 @@ fn gated_leg(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<L
         turns,
         windows: windows.iter().map(|window| [seconds(window.start), seconds(window.end)]).collect(),
         cycle: seconds(schedule.cycle),
-        phase: gate_phase(scenario, port),
+        phase: seconds(scenario.gate_phase(port)),
         ahead,
         wait,
         bridge: latency(scenario, port),

@@ -1,8 +1,9 @@
-//! When gates are open.
+//! When gates are open, and who keeps them.
 
 use units::Nanos;
 
-use crate::queue::{GateEntry, GateSchedule};
+use crate::model::{Forwarder, HostKind, PortId, Scenario};
+use crate::queue::{GateEntry, GateSchedule, Queue, TaprioMode};
 
 /// A time in the cycle during which a gate is open without a break. It may reach past the end of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,5 +59,29 @@ impl GateSchedule {
             windows.remove(0);
         }
         Open::In(windows)
+    }
+}
+
+impl Scenario {
+    /// From the start of a cycle of the scenario to the next start of the gates' cycle at a port; zero without gates.
+    pub fn gate_phase(&self, port: PortId) -> Nanos {
+        match &self.port(port).queue {
+            Queue::Taprio { schedule, .. } => {
+                let from_base = (schedule.base_time + self.port(port).shift) - self.base_time;
+                Nanos(from_base.0.rem_euclid(schedule.cycle.0.max(1)))
+            }
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// Whether the Linux kernel keeps the gates of a port, without hardware: it hands several frames to the driver at
+    /// once, which are then on the line beyond their gates. Others start a frame only if it ends within its window.
+    pub fn has_linux_gates(&self, port: PortId) -> bool {
+        let hardware =
+            matches!(self.host(self.port(port).host).kind, HostKind::Bridge { forwarder: Forwarder::Hardware, .. });
+        match &self.port(port).queue {
+            Queue::Taprio { schedule, .. } => !hardware && schedule.mode != TaprioMode::FullOffload,
+            _ => false,
+        }
     }
 }

@@ -129,6 +129,18 @@ impl Queue {
         }
     }
 
+    /// The release by launch time of a class, if it has one.
+    pub fn etf(&self, class: u8) -> Option<&Etf> {
+        match self {
+            Self::Etf(etf) => Some(etf),
+            Self::Mqprio(classes) | Self::Taprio { classes, .. } => match classes.shapers.get(usize::from(class)) {
+                Some(Shaper::Etf(etf)) => Some(etf),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The credit-based shaper of a class, if it has one.
     pub fn cbs(&self, class: u8) -> Option<&Cbs> {
         match self {
