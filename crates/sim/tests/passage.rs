@@ -66,3 +66,19 @@ fn strict_priority_passes_as_before() {
     let arrivals = [frame(0, 0, 1542, None), frame(1, 0, 1542, None), frame(2, 7, 101, None)];
     assert_eq!(begins(&mqprio(Shaper::None), &arrivals), [Ok(0), Ok(12_336_000 + 808_000), Ok(12_336_000)]);
 }
+
+#[test]
+fn beside_much_traffic_a_short_delta_loses_most_and_a_long_one_nothing() {
+    // A launch every 250 µs beside 1472 B of payload at 900 Mbit/s: 12.336 µs on the line every 13.084 µs.
+    let mut arrivals: Vec<Arrival> =
+        (0..1000).map(|k| frame(k * 250_000, 7, 146, Some(k * 250_000 + 150_000))).collect();
+    arrivals.extend((0..19_000).map(|k| frame(k * 13_084, 0, 1542, None)));
+    arrivals.sort_by_key(|arrival| arrival.at);
+    let missed = |delta| {
+        let found = begins(&mqprio(Shaper::Etf(etf(delta))), &arrivals);
+        found.into_iter().filter(|fate| *fate == Err(Cause::LaunchMissed)).count()
+    };
+    println!("{} of 1000 missed with delta 1 µs", missed(1_000));
+    assert!(missed(1_000) > 800);
+    assert_eq!(missed(13_000), 0);
+}
