@@ -82,3 +82,26 @@ fn beside_much_traffic_a_short_delta_loses_most_and_a_long_one_nothing() {
     assert!(missed(1_000) > 800);
     assert_eq!(missed(13_000), 0);
 }
+
+#[test]
+fn a_stream_leaves_its_launch_queue_early_or_is_lost_by_cause() {
+    use measure::{EventKind, LAUNCH_MISSED};
+    let run = |delta| {
+        let mut scenario = common::line(&[Rate::from_gbit(1)], &[], Nanos::ZERO, &mqprio(Shaper::Etf(etf(delta))));
+        common::stream(&mut scenario, 3);
+        let mut kinds = Vec::new();
+        let options = downbeat_sim::Options { cycles: 10, ..Default::default() };
+        downbeat_sim::trace(&scenario, &options, &mut |event| kinds.push(event.kind)).unwrap();
+        (scenario.base_time, kinds)
+    };
+    let (base, kinds) = run(20_000);
+    let left = |kind: &EventKind| if let EventKind::Left { at, .. } = kind { Some((*at - base).0) } else { None };
+    let left: Vec<i64> = kinds.iter().filter_map(left).collect();
+    // Launched in cycles 1 to 10, the last of them before the run ends.
+    let expected: Vec<i64> = (1..=10).map(|cycle| cycle * 250_000 - 20_000 + 1).collect();
+    assert_eq!(left, expected);
+    let (_, kinds) = run(0);
+    let missed = kinds.iter().filter(|kind| matches!(kind, EventKind::NotSent { errno: LAUNCH_MISSED, .. })).count();
+    // The tenth would be told at the very end.
+    assert_eq!(missed, 9);
+}
