@@ -6,6 +6,18 @@ use units::Picos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FrameId(u32);
 
+impl FrameId {
+    /// The frame of an index, where frames are not in slots.
+    pub(crate) fn of(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Its index.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A frame under way.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {

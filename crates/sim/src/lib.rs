@@ -19,7 +19,8 @@
 //! * UDP traffic is paced evenly from a random phase; without a rate one frame always waits behind the one being sent.
 //!   TCP is modelled as paced datagrams of its rate, as full segments.
 //!
-//! Gates (taprio), launch queues (etf) and fq_codel are not modelled: such ports are an error, never taken for a fifo.
+//! Launch queues (etf) take a frame as it is handed over and release it by `sch_etf`'s rules; [`pass`] drives one port
+//! alone. Gates (taprio) and fq_codel are not modelled: such ports are an error, never taken for a fifo.
 //!
 //! ```
 //! use downbeat_sim::{Options, simulate};
@@ -54,5 +55,5 @@ mod world;
 
 pub use latency::{HostLatency, LatencyError, Measured};
 pub use outcome::{Delays, Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-pub use port::QUEUE_FRAMES;
+pub use port::{Arrival, Cause, Fate, Passage, QUEUE_FRAMES, pass};
 pub use simulate::{Outcome, simulate, trace};

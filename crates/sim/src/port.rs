@@ -1,4 +1,7 @@
-//! Output ports: FIFO, strict priority and credit-based shapers.
+//! Output ports: FIFO, strict priority, credit-based shapers and launch queues.
+
+mod etf;
+mod passage;
 
 use std::collections::VecDeque;
 
@@ -8,8 +11,22 @@ use units::{Picos, Rate};
 use crate::credit::{Credit, During};
 use crate::frames::FrameId;
 
+use etf::{Launches, Look};
+pub use passage::{Arrival, Fate, Passage, pass};
+
 /// Frames that wait in one class before the next is dropped: `pfifo` with Linux' default `txqueuelen`.
 pub const QUEUE_FRAMES: usize = 1000;
+
+/// Why a port lost a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The queue of its class was full.
+    Full,
+    /// It came to a launch queue without launch time, after it, or with one before that of a frame that had left.
+    LaunchInvalid,
+    /// Its launch time passed while it waited.
+    LaunchMissed,
+}
 
 /// What a port can do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +43,14 @@ pub(crate) enum Next {
 struct Class {
     waiting: VecDeque<FrameId>,
     credit: Option<Credit>,
+    launches: Option<Launches>,
 }
 
 impl Class {
+    fn is_empty(&self) -> bool {
+        self.launches.as_ref().map_or(self.waiting.is_empty(), Launches::is_empty)
+    }
+
     fn advance(&mut self, now: Picos, sending: bool) {
         let during = match (sending, self.waiting.is_empty()) {
             (true, _) => During::Sending,
@@ -49,26 +71,30 @@ pub(crate) struct OutputPort {
     sending: Option<(FrameId, usize)>,
     /// The earliest look at the credit that is already planned.
     planned: Option<Picos>,
+    /// Frames whose launch time has passed while they waited.
+    lost: Vec<FrameId>,
 }
 
 impl OutputPort {
     /// A port of `rate` with the discipline `queue`; `Err` names a discipline that is not modelled.
     pub(crate) fn new(queue: &Queue, rate: Rate) -> Result<Self, &'static str> {
-        let class = |credit| Class { waiting: VecDeque::new(), credit };
+        let class = |credit| Class { waiting: VecDeque::new(), credit, launches: None };
+        let launches = |etf| Class { launches: Some(Launches::new(etf)), ..class(None) };
         let classes = match queue {
             Queue::Fifo => vec![class(None)],
             Queue::Cbs(cbs) => vec![class(Some(Credit::new(cbs.idle_slope, rate)))],
             Queue::Mqprio(Classes { shapers, .. }) => shapers
                 .iter()
                 .map(|shaper| match shaper {
-                    Shaper::None => Ok(class(None)),
-                    Shaper::Cbs(cbs) => Ok(class(Some(Credit::new(cbs.idle_slope, rate)))),
-                    Shaper::Etf(_) => Err("mqprio with etf"),
+                    Shaper::None => class(None),
+                    Shaper::Cbs(cbs) => class(Some(Credit::new(cbs.idle_slope, rate))),
+                    Shaper::Etf(etf) => launches(etf),
                 })
-                .collect::<Result<_, _>>()?,
-            Queue::FqCodel | Queue::Taprio { .. } | Queue::Etf(_) => return Err(queue.kind()),
+                .collect(),
+            Queue::Etf(etf) => vec![launches(etf)],
+            Queue::FqCodel | Queue::Taprio { .. } => return Err(queue.kind()),
         };
-        Ok(Self { classes, sending: None, planned: None })
+        Ok(Self { classes, sending: None, planned: None, lost: Vec::new() })
     }
 
     /// Number of traffic classes.
@@ -76,17 +102,36 @@ impl OutputPort {
         self.classes.len()
     }
 
-    /// Puts a frame at the end of its class. `false`: the queue is full and the frame is dropped; `always` lifts
-    /// the limit.
-    pub(crate) fn enqueue(&mut self, now: Picos, class: usize, frame: FrameId, always: bool) -> bool {
+    /// Whether a class keeps launch times.
+    pub(crate) fn launches(&self, class: usize) -> bool {
+        self.classes[class].launches.is_some()
+    }
+
+    /// A frame that [`Self::next`] has lost: its launch time passed while it waited.
+    pub(crate) fn lost(&mut self) -> Option<FrameId> {
+        self.lost.pop()
+    }
+
+    /// Puts a frame into its class, or says why not; `always` lifts the limit of a full queue.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Picos,
+        class: usize,
+        frame: FrameId,
+        launch: Option<Picos>,
+        always: bool,
+    ) -> Result<(), Cause> {
+        if let Some(launches) = &mut self.classes[class].launches {
+            return launches.enqueue(now, frame, launch);
+        }
         let sending = self.is_sending(class);
         let class = &mut self.classes[class];
         if class.waiting.len() >= QUEUE_FRAMES && !always {
-            return false;
+            return Err(Cause::Full);
         }
         class.advance(now, sending);
         class.waiting.push_back(frame);
-        true
+        Ok(())
     }
 
     /// The last bit of the frame being sent is out.
@@ -112,7 +157,19 @@ impl OutputPort {
         }
         let mut look: Option<Picos> = None;
         for (index, class) in self.classes.iter_mut().enumerate().rev() {
-            if class.waiting.is_empty() {
+            if class.is_empty() {
+                continue;
+            }
+            if let Some(launches) = &mut class.launches {
+                match launches.look(now, &mut self.lost) {
+                    Look::Empty => {}
+                    Look::At(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
+                    Look::Ready(frame) => {
+                        launches.take();
+                        self.sending = Some((frame, index));
+                        return Next::Send(frame);
+                    }
+                }
                 continue;
             }
             class.advance(now, false);

@@ -1,6 +1,6 @@
 //! The network in virtual time: what happens when, and to whom.
 
-use measure::{Event, EventKind};
+use measure::{Event, EventKind, LAUNCH_INVALID, LAUNCH_MISSED};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use scenario::{PortId, Queue, Scenario};
@@ -11,7 +11,7 @@ use crate::flow::{Flow, Receiver, Source};
 use crate::frames::{FrameId, Frames};
 use crate::latency::HostLatency;
 use crate::outcome::{Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-use crate::port::{Next, OutputPort};
+use crate::port::{Cause, Next, OutputPort};
 use crate::station::{Hand, StreamEnd};
 
 /// ENOBUFS: what a socket hears from a full queue.
@@ -93,7 +93,7 @@ impl<'a> World<'a> {
         }
         while let Some((now, what)) = self.agenda.pop() {
             match what {
-                Happening::Enqueue(frame) => self.enqueue(now, frame),
+                Happening::Enqueue(frame) => self.enqueue(now, frame, None),
                 Happening::Arrive(frame) => self.arrive(now, frame),
                 Happening::Sent(port) => self.sent(now, port as usize),
                 Happening::Credit(port) => {
@@ -122,7 +122,9 @@ impl<'a> World<'a> {
         match self.ends[index].phase(now, &mut self.frames, self.sink) {
             Hand::Nothing => {}
             // A frame without launch time, or too late for it, goes to the port as it is handed over.
-            Hand::Over(frame, at) if at <= now => self.enqueue(now, frame),
+            // A launch queue gets it now, with its launch time.
+            Hand::Over(frame, at) if self.keeps_launches(frame) => self.enqueue(now, frame, Some(at)),
+            Hand::Over(frame, at) if at <= now => self.enqueue(now, frame, None),
             Hand::Over(frame, at) => self.agenda.push(at, Happening::Enqueue(frame)),
         }
         if self.ends[index].is_stopped() {
@@ -151,11 +153,17 @@ impl<'a> World<'a> {
             self.network.traffic[traffic].sent += 1;
         }
         let frame = self.frames.add(flow as u32, 0, &[]);
-        self.enqueue(now, frame);
+        self.enqueue(now, frame, None);
+    }
+
+    fn keeps_launches(&self, id: FrameId) -> bool {
+        let frame = self.frames.get(id);
+        let hop = self.flows[frame.flow as usize].hops[frame.hop as usize];
+        self.ports[hop.port].launches(hop.class)
     }
 
     /// A frame reaches the output queue of its hop.
-    fn enqueue(&mut self, now: Picos, id: FrameId) {
+    fn enqueue(&mut self, now: Picos, id: FrameId, launch: Option<Picos>) {
         let frame = self.frames.get_mut(id);
         if frame.hop == 0 {
             frame.entered = now;
@@ -164,10 +172,22 @@ impl<'a> World<'a> {
         let hop = flow.hops[frame.hop as usize];
         // A greedy source blocks on its full socket instead of losing.
         let always = flow.greedy && frame.hop == 0;
-        if self.ports[hop.port].enqueue(now, hop.class, id, always) {
-            self.serve(now, hop.port);
-            return;
+        match self.ports[hop.port].enqueue(now, hop.class, id, launch, always) {
+            Ok(()) => self.serve(now, hop.port),
+            Err(cause) => self.lose(now, id, cause),
         }
+    }
+
+    /// A port has lost a frame.
+    fn lose(&mut self, now: Picos, id: FrameId, cause: Cause) {
+        let frame = self.frames.get(id);
+        let flow = &self.flows[frame.flow as usize];
+        let hop = flow.hops[frame.hop as usize];
+        let errno = match cause {
+            Cause::Full => NO_BUFFER_SPACE,
+            Cause::LaunchInvalid => LAUNCH_INVALID,
+            Cause::LaunchMissed => LAUNCH_MISSED,
+        };
         let (first, handle) = (frame.hop == 0, frame.handle);
         let receiver = flow.receiver;
         let drops = &mut self.drops[hop.port][hop.class];
@@ -179,7 +199,7 @@ impl<'a> World<'a> {
             Receiver::End(end) => {
                 drops.stream_frames += 1;
                 if first {
-                    self.emit(now, end ^ 1, EventKind::NotSent { handle, errno: NO_BUFFER_SPACE });
+                    self.emit(now, end ^ 1, EventKind::NotSent { handle, errno });
                 }
             }
         }
@@ -188,7 +208,11 @@ impl<'a> World<'a> {
 
     /// Lets a port begin to send if it can.
     fn serve(&mut self, now: Picos, port: usize) {
-        match self.ports[port].next(now) {
+        let next = self.ports[port].next(now);
+        while let Some(id) = self.ports[port].lost() {
+            self.lose(now, id, Cause::LaunchMissed);
+        }
+        match next {
             Next::Nothing => {}
             Next::Wait(at) => self.agenda.push(at, Happening::Credit(port as u32)),
             Next::Send(id) => {

@@ -277,7 +277,7 @@ fn disciplines_that_are_not_modelled_are_refused_where_they_matter() {
     scenario.ports[2].queue = Queue::FqCodel;
     let error = simulate(&scenario, &Options::default()).unwrap_err();
     assert_eq!(error, SimError::Unsupported { port: "n1 → n2".into(), discipline: "fq_codel" });
-    assert!(error.to_string().contains("simulate models fifo, mqprio and cbs"));
+    assert!(error.to_string().contains("simulate models fifo, mqprio, cbs and etf"));
     // Nothing passes the way back.
     scenario.ports.swap(2, 3);
     scenario.ports[2].queue = Queue::Fifo;

@@ -1,0 +1,54 @@
+"""Sends a list of frames at instants through va, and prints when each began to be queued and when it arrived."""
+import ctypes, os, socket, struct, sys, time
+
+class Span(ctypes.Structure):
+    _fields_ = [("s", ctypes.c_long), ("ns", ctypes.c_long)]
+
+libc = ctypes.CDLL(None)
+libc.prctl(29, 1, 0, 0, 0)
+TAI, STAMPING = 11, 37
+def sleep_until(ns):
+    libc.clock_nanosleep(TAI, 1, ctypes.byref(Span(ns // 10**9, ns % 10**9)), None)
+
+frames = [tuple(map(int, line.split())) for line in open("arrivals")]
+into = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0xB62C))
+into.bind(("vb", 0xB62C))
+into.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)
+into.setsockopt(socket.SOL_SOCKET, STAMPING, 8 | 16)
+out = {}
+for priority in sorted({f[1] for f in frames}):
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    s.bind(("va", 0))
+    s.setsockopt(socket.SOL_SOCKET, 32, 1 << 26)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+    # TX_SCHED, software; the stamp alone, not the frame
+    s.setsockopt(socket.SOL_SOCKET, STAMPING, (1 << 8) | 16 | (1 << 11) | (1 << 7))
+    out[priority] = s
+head = bytes.fromhex("020000000002020000000001b62c")
+base = (time.clock_gettime_ns(TAI) // 10**9 + 1) * 10**9
+real = 37 * 10**9
+stamps = {p: [] for p in out}
+for n, (at, priority, size) in enumerate(frames):
+    sleep_until(base + at)
+    out[priority].send(head + struct.pack("<I", n) + bytes(size - 18))
+    stamps[priority].append(n)
+sleep_until(base + frames[-1][0] + 10**9)
+def stamp(aux):
+    for _, kind, data in aux:
+        if kind == STAMPING:
+            s, ns = struct.unpack("qq", data[:16])
+            return s * 10**9 + ns + real - base
+for p, s in out.items():
+    for n in stamps[p]:
+        try:
+            _, aux, _, _ = s.recvmsg(1, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            break
+        print("in", n, stamp(aux))
+into.setblocking(False)
+while True:
+    try:
+        data, aux, _, _ = into.recvmsg(2048, 512)
+    except BlockingIOError:
+        break
+    print("out", struct.unpack("<I", data[14:18])[0], stamp(aux))
