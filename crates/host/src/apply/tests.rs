@@ -240,7 +240,7 @@ fn a_schedule_is_issued_again_when_something_changed_under_it() {
 #[test]
 fn two_at_once_exclude_each_other() {
     let (fake, plan, folder) = machine();
-    let _other = exclusive(folder.path()).unwrap();
+    let _other = exclusive(folder.path(), None).unwrap();
     let apply = Apply::on(fake, folder.path());
     let error = apply.apply(&plan).unwrap_err();
     assert!(matches!(error, ApplyError::Refused(_)) && error.to_string().contains("another downbeat"), "{error}");
