@@ -522,4 +522,4 @@ fn run(machine: &impl Act, line: &[String]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -100,11 +100,12 @@ impl Watch {
         let lock = exclusive(apply.folder(), Some("keeps a plan true (downbeat apply --watch)"))
             .map_err(|error| ApplyError::Refused(error.to_string()))?;
         // Before the first look, so that nothing falls between.
-        let ear = Ear::open().map_err(unheard)?;
+        let mut ear = Ear::open().map_err(unheard)?;
         let applied = apply.apply_held(&plan)?;
-        let keeper = Keeper::new(apply, plan, on_change, &applied);
+        let mut keeper = Keeper::new(apply, plan, on_change, &applied);
+        keeper.hear_our_own(&ear.hear().map_err(unheard)?);
         let now = Instant::now();
-        Ok((Self { keeper, ear, every, looked: now, heard: None, _lock: lock }, applied))
+        Ok((Self { keeper, ear, every, looked: now, heard: Some((now, now)), _lock: lock }, applied))
     }
 
     /// Waits for something to happen, at most for so long, or until a signal comes; mends it, and tells of it.
@@ -127,6 +128,10 @@ impl Watch {
             told.extend(self.keeper.look());
             self.looked = Instant::now();
             self.heard = None;
+            if told.iter().any(|one| one.what == What::Mended) {
+                told.extend(self.keeper.hear_our_own(&self.ear.hear().map_err(unheard)?));
+                self.heard = Some((self.looked, self.looked));
+            }
         }
         Ok(told)
     }

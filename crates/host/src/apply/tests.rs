@@ -1,6 +1,6 @@
 //! Plans put onto a kernel that is not there, and taken off it whatever goes wrong.
 
-mod fake;
+pub(crate) mod fake;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::look::Look;
 use fake::{Fake, Trouble};
 
-const SCENARIO: &str = r#"
+pub(crate) const SCENARIO: &str = r#"
 name = "three"
 time = { cycle = "250us", offset = "150us" }
 links = [{ between = ["pub", "sw"] }, { between = ["sw", "loop"] }]
@@ -43,7 +43,7 @@ queue = { root = "mqprio", map = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
     {}, { cbs = { idle_slope = "110%" } }] }
 "#;
 
-fn planned(text: &str, host: &str) -> Plan {
+pub(crate) fn planned(text: &str, host: &str) -> Plan {
     let scenario = scenario::read(text, "three.toml").unwrap_or_else(|error| panic!("{}", error.render()));
     tsn::plan(&scenario, scenario.host_named(host).unwrap())
 }

@@ -21,6 +21,7 @@ struct Port {
     /// What has stopped the schedule since it was issued.
     stopped: Vec<String>,
     /// Its root discipline was changed by somebody, and not yet compared: to issue ours might undo what is only to be told.
+    /// Or ours could not be issued.
     in_doubt: bool,
     /// So many times we have changed the root ourselves, and not yet heard of it.
     ours: u32,
@@ -73,6 +74,14 @@ impl<M: Act> Keeper<M> {
 
     pub(super) fn has_something_to_look_at(&self) -> bool {
         !self.to_look.is_empty()
+    }
+
+    /// After changes of our own: what was told until now is theirs, and whatever else was changed meanwhile is found by
+    /// comparing once more.
+    pub(super) fn hear_our_own(&mut self, heard: &[Heard]) -> Vec<Told> {
+        let told = self.hear(heard);
+        (self.to_look, self.since) = (Vec::new(), None);
+        told
     }
 
     pub(super) fn restore(&self) -> Result<Vec<String>, ApplyError> {
@@ -153,12 +162,12 @@ impl<M: Act> Keeper<M> {
                 port.ours -= 1;
                 return;
             }
-            port.in_doubt = true;
+            port.in_doubt = self.on_change == OnChange::Tell;
             return self.note(format!("{name}: somebody issued a schedule"));
         }
         let verb = if there { "added" } else { "removed" };
         if parent == ROOT {
-            port.in_doubt = true;
+            port.in_doubt = self.on_change == OnChange::Tell;
             return self.note(format!("{name}: the root {kind} was {verb}"));
         }
         let what = if matches!(kind, "clsact" | "ingress") {
@@ -220,10 +229,9 @@ impl<M: Act> Keeper<M> {
         };
         self.since.get_or_insert_with(Instant::now);
         let states = self.apply.examine(&self.plan);
-        let differing: Vec<(String, String)> = self.differing(&states);
-        let lines: Vec<String> = differing.iter().map(|(_, line)| line.clone()).collect();
+        let lines = self.differing(&states);
         let mut told = Vec::new();
-        if differing.is_empty() {
+        if lines.is_empty() {
             if !self.differed.is_empty() && self.on_change == OnChange::Tell {
                 told.push(self.told(&self.devices_of(&self.differed), What::AsPlanned, cause, Vec::new()));
             }
@@ -237,29 +245,30 @@ impl<M: Act> Keeper<M> {
         // What was mended does not differ any more.
         let mended = told.iter().any(|one| one.what == What::Mended);
         self.differed = if mended { Vec::new() } else { lines };
-        for (name, port) in &mut self.ports {
-            let at_fault = |(device, _): &(String, String)| device == name;
-            port.in_doubt = !mended && differing.iter().any(at_fault);
+        for port in self.ports.values_mut() {
+            let at_fault = port.schedule.map(|step| &states[self.plan.files.len() + step].standing);
+            let as_planned = matches!(at_fault, None | Some(Standing::AsPlanned));
+            port.in_doubt = !mended && !as_planned;
         }
         told.extend(self.issue());
         self.since = None;
         told
     }
 
-    /// The devices and the lines of what is not as planned. What the machine does not tell is not compared.
-    fn differing(&self, states: &[StepState]) -> Vec<(String, String)> {
-        let files = self.plan.files.iter().map(|file| file.path.clone());
-        let targets = files.chain(self.plan.steps.iter().map(|step| step.target.clone()));
-        let differs = |(device, state): (String, &StepState)| match &state.standing {
-            Standing::ToDo => Some((device, format!("{}   (it is not there)", state.line))),
-            Standing::Different { now } | Standing::Foreign { now } => {
-                Some((device, format!("{}   ({now})", state.line)))
-            }
+    /// The lines of what is not as planned. What the machine does not tell is not compared.
+    fn differing(&self, states: &[StepState]) -> Vec<String> {
+        let differs = |state: &StepState| match &state.standing {
+            Standing::ToDo => Some(format!("{}   (it is not there)", state.line)),
+            Standing::Different { now } | Standing::Foreign { now } => Some(format!("{}   ({now})", state.line)),
             Standing::AsPlanned | Standing::Untold => None,
         };
-        let mut all: Vec<_> = targets.zip(states).filter_map(differs).collect();
-        // A schedule has two steps.
-        all.dedup();
+        let mut all: Vec<String> = Vec::new();
+        for line in states.iter().filter_map(differs) {
+            // A schedule has two steps.
+            if !all.contains(&line) {
+                all.push(line);
+            }
+        }
         all
     }
 
