@@ -11,6 +11,7 @@ mod journal;
 mod qdisc;
 mod setting;
 mod standing;
+mod tools;
 
 use std::fmt;
 use std::fs::File;
@@ -182,6 +183,7 @@ impl<M: Act> Apply<M> {
 
     /// Applies a plan for who has the lock.
     pub(crate) fn apply_held(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        tools::check(&self.machine, plan)?;
         let mut applied = Applied::default();
         let former = self.record()?;
         let mut record = match &former {

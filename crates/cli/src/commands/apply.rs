@@ -8,6 +8,7 @@ use clap::Args;
 use host::{Applied, Apply, ApplyError, Standing, StepState};
 use serde_json::json;
 
+use crate::commands::render;
 use crate::output::{self, CANNOT, Failure, MET, Outcome};
 
 pub(crate) const HELP: &str = "\
@@ -50,6 +51,8 @@ impl Arguments {
                 known.join(", ")
             )));
         };
+        // Frames may be lost by what Linux takes without a word.
+        render::tell_rules(&scenario, &[host]);
         let plan = tsn::plan(&scenario, host);
         let apply = Apply::here();
         if self.dry_run {
@@ -132,6 +135,9 @@ pub(crate) fn failure(error: ApplyError) -> Failure {
         ApplyError::NotTaken { .. } => "change what the machine cannot keep, or another kernel or driver",
         ApplyError::Undo { .. } => "`downbeat restore` goes on where it stopped, once the cause is mended",
         ApplyError::Refused(why) if why.contains("another downbeat") => "one at a time",
+        ApplyError::Refused(why) if why.contains("install ") => {
+            "`downbeat check FILE --here --host NAME` looks for what else is missing"
+        }
         ApplyError::Journal { .. } | ApplyError::Refused(_) => "run as root, one at a time",
     };
     Failure::machine(format!("{error}\n  mend: {mend}"))

@@ -311,7 +311,8 @@ impl Look for Fake {
     }
 
     fn run(&self, arguments: &[&str]) -> Option<Printed> {
-        let looks = arguments[0] == "ethtool" || arguments.iter().any(|word| ["show", "is-active"].contains(word));
+        let words = ["show", "is-active", "-V", "--version"];
+        let looks = arguments[0] == "ethtool" || arguments.iter().any(|word| words.contains(word));
         let done = if looks { self.answer(arguments) } else { self.change(arguments).map(|()| String::new()) };
         Some(match done {
             Ok(out) => Printed { well: true, out, error: String::new() },
