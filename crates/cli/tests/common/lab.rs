@@ -97,7 +97,7 @@ mkdir bin
 cat > bin/tc <<'END'
 #!/bin/sh
 real=/sbin/$(basename $0)
-case " $* " in *" show "*|*" -j "*|*" -l "*|*" -g "*|*" -c "*|*" --show-"*|*" -k "*) exec $real "$@";; esac
+case " $* " in *" show "*|*" -j "*|*" -l "*|*" -g "*|*" -c "*|*" --show-"*|*" -k "*|*" -V "*|*" --version "*) exec $real "$@";; esac
 at=$(cat /tmp/state/count); echo $((at + 1)) > /tmp/state/count
 [ "$at" = "$KILL_BEFORE" ] && { kill -9 $PPID; exit 1; }
 [ "$at" = "$PULL" ] && /sbin/ip link del va
