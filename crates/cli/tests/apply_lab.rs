@@ -3,142 +3,7 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::DOWNBEAT;
-use kernel_lab::{Ended, Kernel, Script};
-
-/// Disciplines of seed paper 000 at the port of a station, `va`.
-const QUEUES: [(&str, &str); 6] = [
-    ("fq-codel", r#"{ root = "fq_codel" }"#),
-    ("cbs", r#"{ root = "cbs", idle_slope = "110%" }"#),
-    ("etf", r#"{ root = "etf", delta = "200us" }"#),
-    (
-        "mqprio",
-        r#"{ root = "mqprio", map = [0, 0, 0, 3, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0], classes = [
-            {}, { cbs = { idle_slope = "100Mbit/s" } }, {}, { etf = { delta = "200us" } }] }"#,
-    ),
-    (
-        "taprio",
-        r#"{ root = "taprio", map = [0, 0, 0, 3, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0], classes = [
-            {}, { cbs = { idle_slope = "100Mbit/s" } }, {}, {}], schedule = [{ gates = [0, 1], interval = "30us" },
-            { gates = [], interval = "15us" }, { gates = [3], interval = "50us" }, { gates = [2], interval = "55us" },
-            { gates = [0, 1], interval = "100us" }] }"#,
-    ),
-    (
-        "assist",
-        r#"{ root = "taprio", mode = "txtime-assist", txtime_delay = "300us", map = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            0, 0, 0], classes = [{ etf = { delta = "200us", skip_sock_check = true } }, { etf = { delta = "200us",
-            skip_sock_check = true } }], schedule = [{ gates = [1], interval = "100us" }, { gates = [0], interval = "150us" }] }"#,
-    ),
-];
-
-fn station(name: &str, queue: &str) -> String {
-    format!(
-        r#"
-name = "{name}"
-time = {{ cycle = "250us", offset = "60us" }}
-links = [{{ between = ["pub", "loop"] }}]
-hosts = {{ pub = {{ interface = "va", machine = {{ kernel = "6.12", driver = "lab" }} }}, loop = {{}} }}
-ports = [{{ at = "pub", queue = {} }}]
-streams = [{{ name = "s", writer = "pub", reader = "loop", echo = true, variables = 3, vid = 8, pcp = 3 }}]
-"#,
-        queue.replace('\n', " ")
-    )
-}
-
-/// A bridge between `va` and `wa`, with a schedule at `va`.
-fn bridge() -> String {
-    let (_, queue) = QUEUES[4];
-    format!(
-        r#"
-name = "bridge"
-time = {{ cycle = "250us", offset = "60us" }}
-links = [{{ between = ["pub", "sw"] }}, {{ between = ["sw", "loop"] }}]
-streams = [{{ name = "s", writer = "pub", reader = "loop", echo = true, variables = 3, vid = 8, pcp = 3 }}]
-[hosts.pub]
-[hosts.loop]
-[hosts.sw]
-kind = "bridge"
-machine = {{ kernel = "6.12", driver = "lab" }}
-[[ports]]
-at = "sw"
-towards = "pub"
-interface = "wa"
-[[ports]]
-at = "sw"
-towards = "loop"
-interface = "va"
-queue = {}
-"#,
-        queue.replace('\n', " ")
-    )
-}
-
-/// Two pairs of interfaces, what is compared before and after, and programs that kill who called them at a given change.
-const HEAD: &str = r#"
-echo 1000 > /sys/module/veth/parameters/speed
-echo 24 > /sys/module/veth/parameters/wire
-mkdir -p /tmp/state && mount -t tmpfs none /var/lib
-fresh() {
-    ip link del va 2>/dev/null; ip link del wa 2>/dev/null
-    ip link add va numtxqueues 4 numrxqueues 4 type veth peer name vb numtxqueues 4 numrxqueues 4
-    ip link add wa numtxqueues 4 numrxqueues 4 type veth peer name wb numtxqueues 4 numrxqueues 4
-    for i in va vb wa wb; do ip link set $i up; done
-}
-# Without what the kernel puts there itself, counts of references, and addresses.
-snapshot() {
-    tc qdisc show | grep -v ' 0: ' | sed 's/ refcnt [0-9]*//'
-    ip -d link show | grep -v 'link/' | sed 's/^[0-9]*: //'
-    bridge vlan show
-    for i in va wa; do tc filter show dev $i ingress 2>/dev/null; ethtool -k $i | grep -E '^(tcp-seg|generic)'; done
-}
-same() { snapshot > after; cmp -s before after || { echo "DIFFERS: $1"; diff before after; }; }
-mkdir bin
-cat > bin/tc <<'END'
-#!/bin/sh
-real=/sbin/$(basename $0)
-case " $* " in *" show "*|*" -j "*|*" -l "*|*" -g "*|*" -c "*|*" --show-"*|*" -k "*) exec $real "$@";; esac
-at=$(cat /tmp/state/count); echo $((at + 1)) > /tmp/state/count
-[ "$at" = "$KILL_BEFORE" ] && { kill -9 $PPID; exit 1; }
-[ "$at" = "$PULL" ] && /sbin/ip link del va
-$real "$@"; code=$?
-[ "$at" = "$KILL_AFTER" ] && kill -9 $PPID
-exit $code
-END
-chmod +x bin/tc; for i in ip bridge ethtool; do ln -s tc bin/$i; done
-export KILL_BEFORE=none KILL_AFTER=none PULL=none
-counted() { echo 0 > /tmp/state/count; PATH=$PWD/bin:$PATH ./downbeat "$@"; }
-"#;
-
-/// Runs a script behind [`HEAD`] with these scenario files.
-fn lab(test: &str, script: &str, files: &[(&str, String)]) -> Option<Ended> {
-    let set = |name| std::env::var_os(name).is_some();
-    let kernel = match Kernel::find() {
-        Ok(kernel) => kernel,
-        Err(error) => {
-            let required = set("DOWNBEAT_REQUIRE_ALL") && !set("DOWNBEAT_WITHOUT_KERNEL_LAB");
-            assert!(!required, "{test} needs the kernel laboratory: {error}");
-            eprintln!("skipped: {test} needs the kernel laboratory (make kernel-lab)");
-            return None;
-        }
-    };
-    let mut all =
-        Script::new(format!("{HEAD}\n{script}")).limit(Duration::from_secs(400)).program("downbeat", DOWNBEAT);
-    for (name, text) in files {
-        all = all.file(format!("{name}.toml"), text.as_bytes());
-    }
-    Some(all.run(&kernel).unwrap_or_else(|error| panic!("{error}")))
-}
-
-#[track_caller]
-fn holds(ended: &Ended, words: &[&str]) {
-    let told = format!("{}\n{}", ended.stdout, ended.stderr);
-    assert!(!told.contains("DIFFERS") && !told.contains("WRONG"), "{told}");
-    for word in words {
-        assert!(told.contains(word), "no {word:?} in\n{told}");
-    }
-}
+use common::lab::{QUEUES, arrivals, bridge, holds, lab, station, with_phases};
 
 #[test]
 fn each_discipline_is_applied_read_back_and_taken_off() {
@@ -234,14 +99,6 @@ tc -j qdisc show dev va | python3 -m json.tool > /dev/null 2>&1 || echo "the sch
     );
 }
 
-/// Phases of arrivals that a script has printed into a file: how many, and how many of them in the window of priority 3 (45 to
-/// 95 µs), and the last frame's way.
-fn arrivals(ended: &Ended, name: &str) -> (usize, usize) {
-    let text = std::fs::read_to_string(ended.folder().join(name)).unwrap();
-    let phases: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
-    (phases.len(), phases.iter().filter(|phase| (45_000..97_000).contains(*phase)).count())
-}
-
 #[test]
 fn a_schedule_that_was_stopped_by_hand_is_issued_again() {
     let script = r#"
@@ -257,8 +114,7 @@ grep -q 'tc qdisc replace dev va root' again || echo "WRONG: the schedule is not
 grep -q 'dev wa' again && echo "WRONG: wa was as planned"
 python3 phases.py > mended || echo "WRONG: measuring"
 "#;
-    let script = format!("cat > phases.py <<'END'\n{}END\n{script}", include_str!("apply_lab/phases.py"));
-    let Some(ended) = lab("a stopped schedule", &script, &[("bridge", bridge())]) else { return };
+    let Some(ended) = lab("a stopped schedule", &with_phases(script), &[("bridge", bridge())]) else { return };
     holds(&ended, &["gatemask 0x8 interval 50000"]);
     assert_eq!(arrivals(&ended, "applied"), (100, 100));
     let (arrived, inside) = arrivals(&ended, "stopped");

@@ -11,10 +11,13 @@ mod journal;
 mod qdisc;
 mod setting;
 mod standing;
+mod tools;
 
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::Flock;
 use serde::Serialize;
 use tsn::{Existing, Plan, Program, Step, Undo};
 
@@ -127,7 +130,7 @@ impl Apply<ThisMachine> {
 }
 
 impl<M: Act> Apply<M> {
-    fn on(machine: M, folder: &Path) -> Self {
+    pub(crate) fn on(machine: M, folder: &Path) -> Self {
         Self { machine, journal: Journal::new(folder), folder: folder.to_owned() }
     }
 
@@ -170,7 +173,17 @@ impl<M: Act> Apply<M> {
     /// # Errors
     /// See [`ApplyError`]. Whatever it is, the machine is as before, but for [`ApplyError::Undo`].
     pub fn apply(&self, plan: &Plan) -> Result<Applied, ApplyError> {
-        let _lock = exclusive(&self.folder).map_err(|error| ApplyError::Refused(error.to_string()))?;
+        let _lock = self.lock()?;
+        self.apply_held(plan)
+    }
+
+    fn lock(&self) -> Result<Flock<File>, ApplyError> {
+        exclusive(&self.folder, None).map_err(|error| ApplyError::Refused(error.to_string()))
+    }
+
+    /// Applies a plan for who has the lock.
+    pub(crate) fn apply_held(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        tools::check(&self.machine, plan)?;
         let mut applied = Applied::default();
         let former = self.record()?;
         let mut record = match &former {
@@ -200,11 +213,37 @@ impl<M: Act> Apply<M> {
         if self.journal.read()?.is_none() {
             return Ok(Vec::new());
         }
-        let _lock = exclusive(&self.folder).map_err(|error| ApplyError::Refused(error.to_string()))?;
+        let _lock = self.lock()?;
+        self.restore_held()
+    }
+
+    /// Undoes what is applied, for who has the lock.
+    pub(crate) fn restore_held(&self) -> Result<Vec<String>, ApplyError> {
         match self.record()? {
             None => Ok(Vec::new()),
             Some(mut record) => self.undo_to(&mut record, 0),
         }
+    }
+
+    /// Does what an applied plan lacks, for who has the lock; tells what was done. Nothing is undone if it cannot be.
+    pub(crate) fn mend_held(&self, plan: &Plan) -> Result<Vec<String>, ApplyError> {
+        let mut record = self.record()?.unwrap_or_else(|| self.empty(plan));
+        let mut applied = Applied::default();
+        self.carry_out(plan, &mut record, &mut applied)?;
+        Ok(applied.done)
+    }
+
+    /// Runs the command of a step that is in the journal already.
+    pub(crate) fn run_step(&self, step: &Step) -> Result<(), String> {
+        run(&self.machine, &typed(step))
+    }
+
+    pub(crate) fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Scenario and host of the plan that is applied.
@@ -336,12 +375,17 @@ impl<M: Act> Apply<M> {
             record.entries.push(Entry::Command { target, run: run.clone(), undo, lasting, state: State::Begun });
             self.journal.write(record)?;
         }
-        if let (Standing::Different { .. }, Existing::RemovedFirst, Some(removes)) =
-            (&state.standing, step.existing, &removes)
-        {
-            self.act(removes)?;
+        match (&state.standing, &removes) {
+            (Standing::Different { .. }, Some(removes)) if step.existing == Existing::RemovedFirst => {
+                self.act(removes)?;
+                self.act(&run)?;
+            }
+            // A handle that another kind has cannot be given to ours ("Invalid qdisc name").
+            (Standing::Different { .. }, Some(removes)) => {
+                self.act(&run).or_else(|_| self.act(removes).and_then(|()| self.act(&run)))?;
+            }
+            _ => self.act(&run)?,
         }
-        self.act(&run)?;
         if !known && !again {
             self.done(record)?;
         }
@@ -452,7 +496,7 @@ impl<M: Act> Apply<M> {
 }
 
 /// A software schedule stops when something changes on its device, and shows no sign of it.
-fn loses_its_timer(step: &Step) -> bool {
+pub(crate) fn loses_its_timer(step: &Step) -> bool {
     let words = &step.command.words;
     let has = |word: &str| words.iter().any(|known| known == word);
     step.command.program == Program::Tc && has("taprio") && !has("flags")
@@ -466,7 +510,7 @@ fn typed(step: &Step) -> Vec<String> {
     words(step.command.program, &step.command.words)
 }
 
-fn line_of(step: &Step) -> String {
+pub(crate) fn line_of(step: &Step) -> String {
     typed(step).join(" ")
 }
 
@@ -480,4 +524,4 @@ fn run(machine: &impl Act, line: &[String]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -124,7 +124,7 @@ impl Changes {
             what: format!("opening the journal {}", folder.display()),
             why: error.to_string(),
         };
-        let lock = exclusive(folder)?;
+        let lock = exclusive(folder, None)?;
         let boot_id = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
         let journal = match fs::read(folder.join("changes.json")) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(&error))?,

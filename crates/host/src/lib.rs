@@ -4,7 +4,8 @@
 //! are not there, and tells a [`Finding`] each: found, needed, how to mend. What can be set right while the machine runs
 //! and set back again is a [`Change`]; [`Changes`] writes into a journal how to undo it before it is made.
 //!
-//! [`Apply`] puts a plan of `tsn` onto the machine, reads it back, and takes it off again, also after a crash.
+//! [`Apply`] puts a plan of `tsn` onto the machine, reads it back, and takes it off again, also after a crash. [`Watch`]
+//! keeps it true from then on.
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -14,6 +15,7 @@ mod finding;
 mod lock;
 mod look;
 mod needs;
+mod watch;
 
 pub use apply::{Applied, Apply, ApplyError, Standing, StepState};
 pub use change::{Change, ChangeError, Changes, Undone, undo_all};
@@ -21,6 +23,7 @@ pub use doctor::examine;
 pub use finding::{Finding, Severity};
 pub use look::{Act, Look, Printed, ThisMachine};
 pub use needs::{NeededInterface, Needs};
+pub use watch::{OnChange, Told, Watch, What};
 
 #[cfg(test)]
 mod scripted;

@@ -223,35 +223,8 @@ pub(crate) fn queues(namespace: Option<&str>, interface: &str) -> Result<Vec<Qdi
 }
 
 fn read(text: &str) -> Result<Vec<Qdisc>, String> {
-    serde_json::from_str(&named(text)).map_err(|error| format!("tc told something else than expected: {error}"))
-}
-
-/// Gives objects a key that stand without one among the members of another, as the pending schedule of taprio does (all
-/// versions of iproute2 so far).
-fn named(text: &str) -> String {
-    let (mut out, mut open, mut last) = (String::with_capacity(text.len() + 16), Vec::new(), ' ');
-    let (mut quoted, mut escaped) = (false, false);
-    for c in text.chars() {
-        if quoted {
-            quoted = escaped || c != '"';
-            escaped = !escaped && c == '\\';
-        } else {
-            if c == '{' && open.last() == Some(&'{') && last != ':' {
-                out.push_str("\"pending\":");
-            }
-            match c {
-                '{' | '[' => open.push(c),
-                '}' | ']' => _ = open.pop(),
-                '"' => quoted = true,
-                _ => {}
-            }
-        }
-        if !c.is_whitespace() {
-            last = c;
-        }
-        out.push(c);
-    }
-    out
+    serde_json::from_str(&tsn::named_json(text))
+        .map_err(|error| format!("tc told something else than expected: {error}"))
 }
 
 #[cfg(test)]

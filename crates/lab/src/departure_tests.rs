@@ -61,7 +61,7 @@ fn a_schedule_that_is_pending_is_read_all_the_same() {
     assert!(!found(&whole, 7).unwrap().assisted);
     let bare = taprio(r#","flags":"0x1""#, "");
     assert!(found(&bare, 7).unwrap_err().contains("place 1 of its taprio has no etf"), "it would not be held back");
-    assert_eq!(named(r#"{"a":"{","b":[{"c":"\"{"}]}"#), r#"{"a":"{","b":[{"c":"\"{"}]}"#);
+    assert_eq!(tsn::named_json(r#"{"a":"{","b":[{"c":"\"{"}]}"#), r#"{"a":"{","b":[{"c":"\"{"}]}"#);
 }
 
 fn decided(

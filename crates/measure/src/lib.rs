@@ -75,7 +75,7 @@ pub use halves::{JoinError, Joined, join_folders};
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use rows::{FrameRow, flags};
-pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, write_run, write_whole};
+pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, utc_text, write_run, write_whole};
 pub use summary::{fingerprint, summarise};
 pub use trace::{
     Event, EventKind, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, LAUNCH_SKIPPED, Phase, Record,

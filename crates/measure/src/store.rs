@@ -117,6 +117,16 @@ pub fn run_folder(name: &str, utc_seconds: i64) -> PathBuf {
     Path::new("runs").join(format!("{name}-{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}"))
 }
 
+/// An instant in words, `2023-11-14T22:13:20.123456Z`, from nanoseconds since 1970-01-01 UTC; less than a microsecond is
+/// cut off.
+pub fn utc_text(utc_ns: i64) -> String {
+    let (seconds, micros) = (utc_ns.div_euclid(1_000_000_000), utc_ns.rem_euclid(1_000_000_000) / 1_000);
+    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let of_day = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
 /// Year, month and day of the Gregorian calendar, from days since 1970-01-01.
 ///
 /// Counts in eras of 400 years that begin on a 1 March, so that leap days come last in their year.
@@ -255,6 +265,14 @@ pub(crate) fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instants_are_told_in_words() {
+        assert_eq!(utc_text(0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(utc_text(-1), "1969-12-31T23:59:59.999999Z");
+        assert_eq!(utc_text(1_700_000_000_123_456_789), "2023-11-14T22:13:20.123456Z");
+        assert_eq!(utc_text(1_709_164_800_000_000_000), "2024-02-29T00:00:00.000000Z");
+    }
 
     #[test]
     fn folders_are_named_by_their_start() {

@@ -397,6 +397,9 @@ fn requirements() {
 fn maps_and_classes() {
     let map = "map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]";
     error((map, "map = [0, 0, 0, 0, 0, 0, 0, 1]"), "`map` has 8 entries", 20, "[0, 0, 0, 0, 0, 0, 0, 1]", map);
+    let seventeen = map.replace("0]", "0, 0]");
+    let list = seventeen.trim_start_matches("map = ");
+    error((map, &seventeen), "`map` has 17 entries", 20, list, map);
     error((map, "map = [0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]"), "`map` of `queue` is 8", 20, "8", "7");
     error(("classes = [{}, {}]", "classes = [{}]"), "has 1 class, but the map uses class 1", 20, "[{}]", "add `{}`");
     error(("classes = [{}, {}]", "classes = 1"), "has 1 class, but the map uses class 1", 20, "1", "add `{}`");

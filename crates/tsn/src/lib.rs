@@ -42,6 +42,7 @@ mod port;
 mod ptp;
 mod qdiscs;
 pub mod rules;
+mod shown;
 mod vlan;
 
 pub use bridge::BRIDGE;
@@ -49,3 +50,4 @@ pub use elsewhere::elsewhere;
 pub use plan::{Command, Existing, Form, Plan, PlannedFile, Program, Setting, Step, Undo, plan};
 pub use port::{DEFAULT_KERNEL, LinuxPort, Place, device};
 pub use rules::{Finding, Severity, Situation};
+pub use shown::named_json;

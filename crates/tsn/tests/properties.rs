@@ -118,3 +118,38 @@ proptest! {
         }
     }
 }
+
+/// A scenario cannot name queues of classes; what is rendered of its classes has one each, apart from the others.
+#[test]
+fn queues_of_classes_are_apart_and_there() {
+    for (driver, classes, root) in ["igb", "igc", "stmmac", "enetc", "veth", "lab"]
+        .into_iter()
+        .flat_map(|driver| (2..=8).map(move |classes| (driver, classes)))
+        .flat_map(|(driver, classes)| ["mqprio", "taprio"].map(|root| (driver, classes, root)))
+    {
+        let map: Vec<String> = (0..16).map(|priority: usize| (priority % classes).to_string()).collect();
+        let all: Vec<String> = (0..classes).map(|class| class.to_string()).collect();
+        let schedule = match root {
+            "taprio" => format!(", schedule = [{{ gates = [{}], interval = \"1ms\" }}]", all.join(", ")),
+            _ => String::new(),
+        };
+        let text = format!(
+            "name = \"queues\"\ntime = {{ cycle = \"1ms\" }}\nhosts = {{ a = {{ machine = {{ driver = \"{driver}\" }} }}, b = {{}} }}\n\
+             links = [{{ between = [\"a\", \"b\"] }}]\nports = [{{ at = \"a\", queue = {{ root = \"{root}\", map = [{}], classes = \
+             {classes}{schedule} }} }}]\nstreams = [{{ name = \"s\", writer = \"a\", reader = \"b\", variables = 1, vid = 1, pcp = 1 }}]\n",
+            map.join(", ")
+        );
+        let scenario = scenario::read(&text, "queues.toml").unwrap_or_else(|error| panic!("{}", error.render()));
+        let tc = plan(&scenario, scenario.host_named("a").unwrap()).text(Form::Tc).unwrap();
+        let words: Vec<&str> = tc.lines().find(|line| line.starts_with("qdisc")).unwrap().split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "queues").unwrap();
+        let ranges = words[at + 1..].iter().map_while(|word| word.split_once('@'));
+        let mut taken: Vec<usize> = Vec::new();
+        for (count, first) in ranges {
+            let (count, first): (usize, usize) = (count.parse().unwrap(), first.parse().unwrap());
+            taken.extend(first..first + count);
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, (0..classes).collect::<Vec<_>>(), "{driver}, {root}: {tc}");
+    }
+}

@@ -1,11 +1,14 @@
 //! `downbeat apply`: what a scenario asks of this machine, put onto it.
 
+mod watch;
+
 use std::path::PathBuf;
 
 use clap::Args;
 use host::{Applied, Apply, ApplyError, Standing, StepState};
 use serde_json::json;
 
+use crate::commands::render;
 use crate::output::{self, CANNOT, Failure, MET, Outcome};
 
 pub(crate) const HELP: &str = "\
@@ -13,6 +16,8 @@ Examples:
   downbeat apply cell.toml --host sw --dry-run    # how this machine differs from the plan
   sudo downbeat apply cell.toml --host sw
   sudo downbeat restore                           # as before, also after a crash
+
+  sudo downbeat apply cell.toml --host sw --watch # and kept so, until Ctrl-C
 
 Applying twice does nothing the second time; another plan takes the place of the one that is applied. Whatever fails, the
 machine is as before. See docs/apply.md.";
@@ -26,11 +31,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     host: String,
     /// Change nothing: print how the machine differs from the plan
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     dry_run: bool,
-    /// Print JSON
+    /// Print JSON; with --watch a line for each thing that happens
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    watch: watch::WatchArguments,
 }
 
 impl Arguments {
@@ -44,6 +51,8 @@ impl Arguments {
                 known.join(", ")
             )));
         };
+        // Frames may be lost by what Linux takes without a word.
+        render::tell_rules(&scenario, &[host]);
         let plan = tsn::plan(&scenario, host);
         let apply = Apply::here();
         if self.dry_run {
@@ -53,6 +62,9 @@ impl Arguments {
             } else {
                 Ok(tell(&states))
             };
+        }
+        if self.watch.is_asked_for() {
+            return self.watch.execute(plan, self.json);
         }
         let applied = apply.apply(&plan).map_err(failure)?;
         if self.json {
@@ -122,6 +134,10 @@ pub(crate) fn failure(error: ApplyError) -> Failure {
         ApplyError::Step { .. } => "`downbeat check FILE --here --host NAME` looks for what the machine lacks",
         ApplyError::NotTaken { .. } => "change what the machine cannot keep, or another kernel or driver",
         ApplyError::Undo { .. } => "`downbeat restore` goes on where it stopped, once the cause is mended",
+        ApplyError::Refused(why) if why.contains("another downbeat") => "one at a time",
+        ApplyError::Refused(why) if why.contains("install ") => {
+            "`downbeat check FILE --here --host NAME` looks for what else is missing"
+        }
         ApplyError::Journal { .. } | ApplyError::Refused(_) => "run as root, one at a time",
     };
     Failure::machine(format!("{error}\n  mend: {mend}"))

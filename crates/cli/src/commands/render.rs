@@ -130,7 +130,7 @@ impl Arguments {
 }
 
 /// Says on standard error what Linux would refuse, or what frames would suffer from; true when it would refuse.
-fn tell_rules(scenario: &Scenario, hosts: &[HostId]) -> bool {
+pub(crate) fn tell_rules(scenario: &Scenario, hosts: &[HostId]) -> bool {
     let situation = Situation { now: Some(rt::clock::now()), wake_up: None };
     let mut refused = false;
     for host in hosts {

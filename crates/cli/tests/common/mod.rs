@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub mod exposition;
+pub mod lab;
 
 /// The command under test.
 pub const DOWNBEAT: &str = env!("CARGO_BIN_EXE_downbeat");

@@ -10,6 +10,8 @@ pub(super) struct Planned<'a> {
     /// Like `100:`; none for clsact.
     handle: Option<&'a str>,
     pub(super) kind: &'a str,
+    /// Bytes that the kernel is to count of each frame beside its own, `stab overhead`.
+    pub(super) overhead: Option<&'a str>,
     /// The words behind the kind.
     options: &'a [String],
 }
@@ -21,7 +23,7 @@ impl<'a> Planned<'a> {
         if (object.as_str(), dev.as_str()) != ("qdisc", "dev") || !["replace", "add"].contains(&verb.as_str()) {
             return None;
         }
-        let (mut parent, mut handle, mut at) = ("root", None, 0);
+        let (mut parent, mut handle, mut overhead, mut at) = ("root", None, None, 0);
         loop {
             let value = rest.get(at + 1).map(String::as_str);
             match rest.get(at)?.as_str() {
@@ -33,11 +35,16 @@ impl<'a> Planned<'a> {
                     at += 1;
                     while ["overhead", "linklayer", "mtu", "tsize", "mpu", "cell_log"].contains(&rest.get(at)?.as_str())
                     {
+                        if rest[at] == "overhead" {
+                            overhead = rest.get(at + 1).map(String::as_str);
+                        }
                         at += 2;
                     }
                 }
-                "clsact" => return Some(Self { parent: "clsact", handle: None, kind: "clsact", options: &[] }),
-                kind => return Some(Self { parent, handle, kind, options: rest.get(at + 1..)? }),
+                "clsact" => {
+                    return Some(Self { parent: "clsact", handle: None, kind: "clsact", overhead, options: &[] });
+                }
+                kind => return Some(Self { parent, handle, kind, overhead, options: rest.get(at + 1..)? }),
             }
         }
     }
@@ -220,15 +227,20 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// Reads what `tc -j qdisc show` prints. While a taprio schedule waits for its base-time, `tc` prints it as an object without
-/// a name among named members, which is not JSON: it is named `pending` here.
+/// The `stab overhead` of a root discipline in what `tc -d qdisc show` prints for people: as JSON it is not told. None when the
+/// root is not told; 0 when it has none.
+pub(super) fn root_overhead(shown: &str) -> Option<u32> {
+    let mut lines = shown.lines().skip_while(|line| !(line.starts_with("qdisc ") && line.contains(" root ")));
+    lines.next()?;
+    let words = lines.take_while(|line| !line.starts_with("qdisc ")).flat_map(str::split_whitespace);
+    let behind = words.skip_while(|word| *word != "overhead").nth(1);
+    Some(behind.map_or(Ok(0), str::parse).unwrap_or(0))
+}
+
+/// Reads what `tc -j qdisc show` prints; a schedule that waits for its base-time is the member `pending`.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     let text = text.trim();
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let named = || text.replace(",{\"base_time\"", ",\"pending\":{\"base_time\"");
-    serde_json::from_str(text).or_else(|error| serde_json::from_str(&named()).map_err(|_| error))
+    if text.is_empty() { Ok(Vec::new()) } else { serde_json::from_str(&tsn::named_json(text)) }
 }
 
 #[cfg(test)]
@@ -352,6 +364,18 @@ mod tests {
         expect(&line, &now, "base-time is 5, planned 0");
         parse("[{").unwrap_err();
         assert_eq!(parse("").unwrap(), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn what_is_counted_of_a_frame_is_read_back() {
+        let words = words(&taprio("clockid CLOCK_TAI"));
+        assert_eq!(Planned::read(&words).unwrap().overhead, Some("24"));
+        let shown = "qdisc taprio 100: root refcnt 5 tc 2 map 0\nclockid TAI\tbase-time 0\n\n overhead 24 \nqdisc cbs 101: parent \
+                     100:1 idleslope 7\n overhead 50 \n";
+        assert_eq!(root_overhead(shown), Some(24));
+        assert_eq!(root_overhead(&shown.replace(" overhead 24 ", "")), Some(0));
+        assert_eq!(root_overhead("qdisc noqueue 0: root refcnt 2 \n"), Some(0));
+        assert_eq!(root_overhead(""), None);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn tc(look: &impl Look, command: &Command, words: &[&str]) -> Standing {
     let (Some(planned), Some(device)) = (Planned::read(&command.words), words.get(3)) else { return Standing::Untold };
     let Ok(shown) = disciplines(look, device) else { return Standing::ToDo };
     let Some(now) = planned.find(&shown) else { return Standing::ToDo };
-    match planned.difference(now) {
+    match planned.difference(now).or_else(|| overhead(look, device, &planned)) {
         None => Standing::AsPlanned,
         // The handle of what the kernel puts there itself is 0.
         Some(_) if now["handle"] == "0:" => Standing::ToDo,
@@ -76,6 +76,14 @@ fn tc(look: &impl Look, command: &Command, words: &[&str]) -> Standing {
         }
         Some(difference) => different(difference),
     }
+}
+
+/// In what the bytes that a root counts of each frame differ.
+fn overhead(look: &impl Look, device: &str, planned: &Planned<'_>) -> Option<String> {
+    let wanted: u32 = planned.overhead?.parse().ok()?;
+    let printed = look.run(&["tc", "-d", "qdisc", "show", "dev", device]).filter(|printed| printed.well)?;
+    let now = qdisc::root_overhead(&printed.out)?;
+    (now != wanted).then(|| format!("stab overhead is {now}, planned {wanted}"))
 }
 
 /// Filters of a device on `ingress` or `egress`.

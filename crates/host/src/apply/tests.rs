@@ -1,6 +1,6 @@
 //! Plans put onto a kernel that is not there, and taken off it whatever goes wrong.
 
-mod fake;
+pub(crate) mod fake;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::look::Look;
 use fake::{Fake, Trouble};
 
-const SCENARIO: &str = r#"
+pub(crate) const SCENARIO: &str = r#"
 name = "three"
 time = { cycle = "250us", offset = "150us" }
 links = [{ between = ["pub", "sw"] }, { between = ["sw", "loop"] }]
@@ -43,7 +43,7 @@ queue = { root = "mqprio", map = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
     {}, { cbs = { idle_slope = "110%" } }] }
 "#;
 
-fn planned(text: &str, host: &str) -> Plan {
+pub(crate) fn planned(text: &str, host: &str) -> Plan {
     let scenario = scenario::read(text, "three.toml").unwrap_or_else(|error| panic!("{}", error.render()));
     tsn::plan(&scenario, scenario.host_named(host).unwrap())
 }
@@ -240,7 +240,7 @@ fn a_schedule_is_issued_again_when_something_changed_under_it() {
 #[test]
 fn two_at_once_exclude_each_other() {
     let (fake, plan, folder) = machine();
-    let _other = exclusive(folder.path()).unwrap();
+    let _other = exclusive(folder.path(), None).unwrap();
     let apply = Apply::on(fake, folder.path());
     let error = apply.apply(&plan).unwrap_err();
     assert!(matches!(error, ApplyError::Refused(_)) && error.to_string().contains("another downbeat"), "{error}");

@@ -1,6 +1,6 @@
 //! Rules of gate schedules: intervals, windows, guard bands, launch times.
 
-use scenario::{GateSchedule, Open, Queue, Shaper, Stream, TaprioMode, Window};
+use scenario::{Etf, GateSchedule, Open, Queue, Shaper, Stream, TaprioMode, Window};
 use units::{Nanos, Tai};
 
 use super::{Checked, Finding, Severity};
@@ -19,6 +19,7 @@ pub(super) fn check(at: &Checked<'_>, findings: &mut Vec<Finding>) {
     for class in 0..at.port.class_count() {
         window_holds_burst(at, schedule, class, findings);
         guard(at, schedule, class, findings);
+        bulk(at, schedule, class, findings);
     }
     launches(at, schedule, findings);
     assist(at, schedule, findings);
@@ -231,6 +232,7 @@ fn assist(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Finding>
                         "tc-taprio(8)",
                     ));
                 }
+                leaves_early(at, schedule, class, &etf, findings);
                 if !etf.skip_sock_check {
                     findings.push(at.finding(
                         "assist-without-skip-sock-check",
@@ -256,6 +258,61 @@ fn assist(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Finding>
             )),
         }
     }
+}
+
+/// ETF without the NIC's launch times hands a frame over `delta` early, whatever its gate is then.
+fn leaves_early(at: &Checked<'_>, schedule: &GateSchedule, class: u8, etf: &Etf, findings: &mut Vec<Finding>) {
+    if etf.offload {
+        return;
+    }
+    let shut = |window: &Window| gates::shut_before(schedule, class, window.start);
+    let Some(guard) = windows(schedule, class).iter().filter_map(shut).min() else { return };
+    if etf.delta > guard {
+        findings.push(at.finding(
+            "assist-leaves-early",
+            Severity::Warning,
+            [
+                format!(
+                    "delta {} of class {class} without offload: frames leave up to {} before their window, into another's",
+                    span(etf.delta),
+                    span(etf.delta)
+                ),
+                format!("delta of {} or less, for which all gates are shut before, or the NIC's launch times", span(guard)),
+                format!(
+                    "write a smaller `delta` above the wake-up latency, shut all gates for {}, or write `offload = true`",
+                    span(etf.delta)
+                ),
+            ],
+            "tried, Linux 6.12.117",
+        ));
+    }
+}
+
+/// Frames of a queue that Linux hands to the driver at once, from a root that has all queues of a device.
+const BULK_FRAMES: i64 = 8;
+
+/// What is in the driver when the gates change is sent all the same: a burst within a window goes on into the next.
+fn bulk(at: &Checked<'_>, schedule: &GateSchedule, class: u8, findings: &mut Vec<Finding>) {
+    if schedule.mode != TaprioMode::Software || at.port.streams_of(class).next().is_none() || !alone(schedule, class) {
+        return;
+    }
+    let needed = arithmetic::guard_band(at.port.rate, LONGEST_FRAME_BYTES) * BULK_FRAMES;
+    let guards = windows(schedule, class).into_iter().filter_map(|w| gates::shut_before(schedule, class, w.start));
+    let Some(guard) = guards.min().filter(|guard| *guard < needed) else { return };
+    findings.push(at.finding(
+        "burst-into-window",
+        Severity::Note,
+        [
+            format!("the gates are kept by software, and shut for {} before a window of class {class}", span(guard)),
+            format!(
+                "a burst of others that comes late in their window may hold the line for {} more: Linux weighs it against the whole \
+                 interval and hands {BULK_FRAMES} frames to the driver at once; what waits before its gate or comes paced does not",
+                span(needed)
+            ),
+            String::new(),
+        ],
+        "tried, Linux 6.12.117",
+    ));
 }
 
 fn base_time(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Finding>) {

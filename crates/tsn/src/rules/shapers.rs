@@ -4,6 +4,7 @@ use scenario::{Cbs, Etf, Queue, Shaper, Stream};
 use units::{Nanos, Rate};
 
 use super::{Checked, Finding, Severity};
+use crate::arithmetic::{self, LONGEST_FRAME_BYTES};
 use crate::drivers::Limit;
 use crate::qdiscs::span;
 
@@ -14,6 +15,7 @@ pub(super) fn check(at: &Checked<'_>, findings: &mut Vec<Finding>) {
             Shaper::Cbs(cbs) => {
                 any = true;
                 counted(at, class, &cbs, findings);
+                byte_fractions(at, class, &cbs, findings);
                 rounding(at, class, &cbs, findings);
             }
             Shaper::Etf(etf) => launch_times(at, class, &etf, findings),
@@ -66,6 +68,47 @@ fn counted(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) 
             "Linux 6.1.192, cbs_dequeue_soft; 802.1Q §34.4",
         ));
     }
+}
+
+/// Linux counts whole bytes of credit, and forgets the rest of a byte each time it looks while the class waits: beside a busy
+/// class at the end of each of its frames.
+fn byte_fractions(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) {
+    let counted = |stream: &Stream| {
+        let frame = stream.frame();
+        if at.port.counts_the_line() { frame.physical_bytes() } else { frame.socket_bytes() }
+    };
+    let need = need(at, class, counted);
+    // Between two looks at the soonest, if the others' frames are the longest.
+    let apart = arithmetic::line_time(at.port.speed(), LONGEST_FRAME_BYTES).0 as u128;
+    const BITS_AND_NS: u128 = 8 * 1_000_000_000;
+    let earned = |bits_per_second: u64| u128::from(bits_per_second) * apart / BITS_AND_NS;
+    let kept = (earned(cbs.idle_slope.0) * BITS_AND_NS / apart) as u64;
+    if cbs.offload || need == 0 || cbs.idle_slope.0 < need || kept >= need {
+        return;
+    }
+    let bytes = (u128::from(need) * apart).div_ceil(BITS_AND_NS);
+    let enough = Rate(((bytes * BITS_AND_NS).div_ceil(apart) as u64).next_multiple_of(1_000));
+    findings.push(at.finding(
+        "slope-lost-to-byte-fractions",
+        Severity::Warning,
+        [
+            format!(
+                "idle_slope {} of class {class} earns {} whole bytes in the {} of a frame of others: beside a busy class it is \
+                 {}, its streams need {}",
+                cbs.idle_slope,
+                earned(cbs.idle_slope.0),
+                span(Nanos(apart as i64)),
+                Rate(kept),
+                Rate(need)
+            ),
+            format!(
+                "{bytes} bytes in that time: the software shaper forgets the rest of a byte at the end of every frame of others, \
+                 no bound holds then; shorter frames of others cost more"
+            ),
+            format!("write `idle_slope = \"{enough}\"` or more, or leave the shaping to the NIC (`offload = true`)"),
+        ],
+        "Linux 6.12.117, timediff_to_credits; tried",
+    ));
 }
 
 fn rounding(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) {

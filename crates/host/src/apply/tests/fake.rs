@@ -25,15 +25,25 @@ struct Device {
 
 /// What can be compared before and after.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     devices: BTreeMap<String, Device>,
-    pub(super) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, String>,
     units: Vec<String>,
+}
+
+impl State {
+    pub(crate) fn unplug(&mut self, device: &str) {
+        self.devices.remove(device);
+    }
+
+    pub(crate) fn plug(&mut self, device: &str) {
+        self.devices.insert(device.to_owned(), Device::default());
+    }
 }
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The change of this number is refused.
     Refuse(usize),
     /// The process dies before this change.
@@ -47,17 +57,17 @@ pub(super) enum Trouble {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Fake {
-    pub(super) state: RefCell<State>,
-    pub(super) trouble: Cell<Option<Trouble>>,
-    pub(super) changes: Cell<usize>,
+pub(crate) struct Fake {
+    pub(crate) state: RefCell<State>,
+    pub(crate) trouble: Cell<Option<Trouble>>,
+    pub(crate) changes: Cell<usize>,
     /// Every command that changed something.
-    pub(super) log: RefCell<Vec<String>>,
-    pub(super) boot: RefCell<String>,
+    pub(crate) log: RefCell<Vec<String>>,
+    pub(crate) boot: RefCell<String>,
 }
 
 impl Fake {
-    pub(super) fn with(devices: &[&str]) -> Self {
+    pub(crate) fn with(devices: &[&str]) -> Self {
         let fake = Self::default();
         let device = |name: &&str| ((*name).to_owned(), Device::default());
         fake.state.borrow_mut().devices = devices.iter().map(device).collect();
@@ -66,7 +76,7 @@ impl Fake {
     }
 
     /// As after a boot: files stay.
-    pub(super) fn reboot(&self) {
+    pub(crate) fn reboot(&self) {
         *self.boot.borrow_mut() = "two".into();
         let mut state = self.state.borrow_mut();
         state.devices.retain(|_, device| device.made.is_empty());
@@ -74,12 +84,12 @@ impl Fake {
     }
 
     /// A root discipline that somebody else has put there.
-    pub(super) fn put_root(&self, device: &str, words: &str) {
+    pub(crate) fn put_root(&self, device: &str, words: &str) {
         let words = words.split_whitespace().map(str::to_owned).collect();
         self.state.borrow_mut().devices.get_mut(device).unwrap().disciplines.insert("root".into(), words);
     }
 
-    pub(super) fn has(&self, device: &str, parent: &str) -> bool {
+    pub(crate) fn has(&self, device: &str, parent: &str) -> bool {
         self.state.borrow().devices.get(device).is_some_and(|device| device.disciplines.contains_key(parent))
     }
 
@@ -301,7 +311,8 @@ impl Look for Fake {
     }
 
     fn run(&self, arguments: &[&str]) -> Option<Printed> {
-        let looks = arguments[0] == "ethtool" || arguments.iter().any(|word| ["show", "is-active"].contains(word));
+        let words = ["show", "is-active", "-V", "--version"];
+        let looks = arguments[0] == "ethtool" || arguments.iter().any(|word| words.contains(word));
         let done = if looks { self.answer(arguments) } else { self.change(arguments).map(|()| String::new()) };
         Some(match done {
             Ok(out) => Printed { well: true, out, error: String::new() },

@@ -1,0 +1,131 @@
+//! `downbeat apply --watch`: the plan kept true until Ctrl-C.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use host::{Applied, OnChange, Told, Watch, What};
+use serde_json::{Value, json};
+use tsn::Plan;
+use units::Nanos;
+
+use super::{failure, tell_applied};
+use crate::output::{Failure, MET, Outcome};
+
+const FORMAT: &str = "downbeat/watch/1";
+/// So long a signal may go unheard: one that comes just before we wait.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Arguments of a watch.
+#[derive(Args)]
+pub(super) struct WatchArguments {
+    /// Keep the plan true until Ctrl-C or SIGTERM: issue schedules again that something stopped, mend what is changed
+    #[arg(long)]
+    watch: bool,
+    /// With --watch: what to do when something differs from the plan. Stopped schedules are issued again in any case
+    #[arg(long, value_enum, default_value_t, requires = "watch")]
+    on_change: Wanted,
+    /// With --watch: compare the plan with the machine this often, too, for what the kernel does not tell; 0 for never
+    #[arg(long, value_name = "SPAN", default_value = "60s", requires = "watch")]
+    every: Nanos,
+    /// With --watch: undo the plan at the end
+    #[arg(long, requires = "watch")]
+    restore_on_exit: bool,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Wanted {
+    /// Make it as planned again
+    #[default]
+    Mend,
+    /// Only tell
+    Tell,
+}
+
+impl WatchArguments {
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.watch
+    }
+
+    pub(super) fn execute(self, plan: Plan, json: bool) -> Outcome {
+        let interrupted = lab::interrupt_flag().map_err(Failure::from)?;
+        let on_change = match self.on_change {
+            Wanted::Mend => OnChange::Mend,
+            Wanted::Tell => OnChange::Tell,
+        };
+        let every = u64::try_from(self.every.0).ok().filter(|every| *every > 0).map(Duration::from_nanos);
+        let advice = plan.advice.clone();
+        let (mut watch, applied) = Watch::begin(plan, on_change, every).map_err(failure)?;
+        tell_begin(&applied, &advice, json)?;
+        while !interrupted.load(Ordering::Relaxed) {
+            for told in watch.turn(TURN).map_err(failure)? {
+                tell(&told, json)?;
+            }
+        }
+        let undone = if self.restore_on_exit { watch.restore().map_err(failure)? } else { Vec::new() };
+        if json {
+            line(
+                &json!({ "format": FORMAT, "what": "ended", "at_ns": rt::clock::now().0, "undone": undone })
+                    .to_string(),
+            )?;
+        } else {
+            for done in &undone {
+                line(&format!("undone: {done}"))?;
+            }
+            line(match self.restore_on_exit {
+                true => "the watch is over, the machine is as before",
+                false => "the watch is over; what was applied stays, `sudo downbeat restore` undoes it",
+            })?;
+        }
+        Ok(MET)
+    }
+}
+
+fn tell_begin(applied: &Applied, advice: &[String], json: bool) -> Result<(), Failure> {
+    if json {
+        let begin = json!({ "format": FORMAT, "what": "begins", "at_ns": rt::clock::now().0, "applied": applied });
+        return line(&begin.to_string());
+    }
+    tell_applied(applied);
+    advice.iter().for_each(|text| println!("by hand: {}", text.trim_start_matches("# ")));
+    line("watching; Ctrl-C ends it")
+}
+
+/// A line for each, at once: who reads them may be a journal or a pipe.
+fn tell(told: &Told, json: bool) -> Result<(), Failure> {
+    if json {
+        let mut value = json!(told);
+        value["format"] = Value::from(FORMAT);
+        return line(&value.to_string());
+    }
+    let what = match told.what {
+        What::IssuedAgain => "the schedule is issued again",
+        What::Mended => "mended",
+        What::Differs => "NOT as planned",
+        What::AsPlanned => "as planned again",
+        What::NotMended => "NOT mended",
+        What::Down => "waits for the link",
+        What::Gone => "waits for the interface",
+    };
+    let took = match told.took_ns {
+        0 => String::new(),
+        took => format!(" within {} ms", (took + 999_999) / 1_000_000),
+    };
+    let device = format!("{}: ", told.device);
+    // A cause names its interface where there may be several.
+    let cause = told.cause.strip_prefix(&device).unwrap_or(&told.cause);
+    line(&format!("{}  {device}{cause}; {what}{took}", utc(told.at_ns)))?;
+    told.lines.iter().try_for_each(|done| line(&format!("    {done}")))
+}
+
+fn line(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|error| Failure::machine(format!("standard output: {error}")))
+}
+
+/// An instant of TAI as UTC in words, to the microsecond.
+fn utc(tai_ns: i64) -> String {
+    measure::utc_text(tai_ns - rt::clock::tai_minus_utc().0)
+}
