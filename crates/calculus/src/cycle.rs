@@ -6,6 +6,8 @@
 use num_traits::{Signed, ToPrimitive, Zero};
 use scenario::{Phases, Scenario, Stream};
 
+use units::Nanos;
+
 use crate::Options;
 use crate::exact::{Exact, micros_up, seconds, whole};
 use crate::report::{Count, Direction};
@@ -50,7 +52,11 @@ impl Beat {
         let leaves = match (stream.launch, release) {
             // Our own thread holds it back until then.
             (true, Release::Before(span)) if span.is_zero() => [launch.clone(), launch],
-            (true, Release::Before(span)) => handed_over.map(|at| at.max(&launch - span)),
+            // Linux releases a frame after that instant, on a clock of nanoseconds.
+            (true, Release::Before(span)) => {
+                let [early, late] = handed_over.map(|at| at.max(&launch - span));
+                [early, late + seconds(Nanos(1))]
+            }
             (true, Release::AtOnce) | (false, _) => handed_over,
         };
         Self { subscribe, window_end, lag: i64::from(publish < application), publish, leaves }

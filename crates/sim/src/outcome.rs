@@ -51,7 +51,7 @@ impl Options {
 }
 
 /// One-way delays of one direction of a stream: from the entry into the queue of the sender's port (the launch, or
-/// the hand-over without launch time) to the last bit in at the receiver. This is what a bound bounds.
+/// the release by an etf queue, the hand-over without launch time) to the last bit in at the receiver. This is what a bound bounds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delays {
     /// Frames received.

@@ -107,6 +107,14 @@ impl OutputPort {
         self.classes[class].launches.is_some()
     }
 
+    /// When a frame that comes to a class at `now` may go: its delay counts from then.
+    pub(crate) fn release(&self, now: Picos, class: usize, launch: Option<Picos>) -> Picos {
+        match (&self.classes[class].launches, launch) {
+            (Some(launches), Some(launch)) => launches.release(now, launch),
+            _ => now,
+        }
+    }
+
     /// A frame that [`Self::next`] has lost: its launch time passed while it waited.
     pub(crate) fn lost(&mut self) -> Option<FrameId> {
         self.lost.pop()

@@ -48,7 +48,9 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
         ("host_latency", host_latency(scenario, options)),
         (
             "pacing",
-            if launch {
+            if launch && scenario.ports.iter().any(|port| (0..8).any(|class| port.queue.etf(class).is_some())) {
+                "exact launch, and by etf where a port has it: software etf leaves 1 ns after launch - delta"
+            } else if launch {
                 "exact launch: in the simulator a frame handed over in time leaves for its queue at its launch time"
             } else {
                 "none: a frame leaves for its queue when it is handed over"

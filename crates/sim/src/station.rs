@@ -44,6 +44,8 @@ pub(crate) struct StreamEnd {
     cycle_span: Picos,
     /// Launch = next cycle start + this.
     launch: Option<Picos>,
+    /// A queue of its port keeps launch times, not its own thread.
+    queue_launches: bool,
     window: Picos,
     /// Phases in the order of their instants in the cycle.
     order: [(Picos, Phase); 3],
@@ -88,7 +90,7 @@ impl StreamEnd {
         let writer_publish = scenario.host(stream.writer).phases.publish.of(stream.cycle);
         let departure = if stream.launch { stream.cycle + stream.offset } else { writer_publish };
         let cycle = -(departure - stream.start).0.div_euclid(stream.cycle.0.max(1));
-        let name = if direction == 0 { "writer" } else { "reader" };
+        let (name, path) = if direction == 0 { ("writer", &stream.path) } else { ("reader", &stream.return_path) };
         Ok(Self {
             endpoint,
             stream: index as u16,
@@ -99,6 +101,10 @@ impl StreamEnd {
             base_time: scenario.base_time,
             cycle_span: stream.cycle.to_picos(),
             launch,
+            queue_launches: path.first().is_some_and(|port| {
+                let queue = &scenario.port(*port).queue;
+                queue.etf(queue.class_of(stream.pcp)).is_some()
+            }),
             window: at(phases.window),
             order,
             cycle: cycle.max(0),
@@ -227,8 +233,10 @@ impl StreamEnd {
         let Some(launch) = launch else {
             return Hand::Over(frame, now);
         };
-        // Handed over in time it leaves exactly then, else late: our pacing sends what it gets.
-        self.emit_phase(self.cycle, Phase::Launch, launch, now.max(launch), sink);
+        if !self.queue_launches {
+            // Handed over in time it leaves exactly then, else late: our pacing sends what it gets.
+            self.emit_phase(self.cycle, Phase::Launch, launch, now.max(launch), sink);
+        }
         Hand::Over(frame, launch)
     }
 

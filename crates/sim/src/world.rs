@@ -165,11 +165,11 @@ impl<'a> World<'a> {
     /// A frame reaches the output queue of its hop.
     fn enqueue(&mut self, now: Picos, id: FrameId, launch: Option<Picos>) {
         let frame = self.frames.get_mut(id);
-        if frame.hop == 0 {
-            frame.entered = now;
-        }
         let flow = &self.flows[frame.flow as usize];
         let hop = flow.hops[frame.hop as usize];
+        if frame.hop == 0 {
+            frame.entered = self.ports[hop.port].release(now, hop.class, launch);
+        }
         // A greedy source blocks on its full socket instead of losing.
         let always = flow.greedy && frame.hop == 0;
         match self.ports[hop.port].enqueue(now, hop.class, id, launch, always) {

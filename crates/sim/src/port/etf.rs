@@ -74,13 +74,20 @@ impl Launches {
             }
             return if self.waiting.is_empty() { Look::Empty } else { Look::At(now + NANOSECOND) };
         }
+        let from = self.release(now, launch);
+        if from > now { Look::At(from) } else { Look::Ready(frame) }
+    }
+
+    /// When a frame that is there at `now` may go.
+    pub(crate) fn release(&self, now: Picos, launch: Picos) -> Picos {
         // `sch_etf` wants the clock after launch − delta, not at it; a NIC launches at the instant itself.
         let from = match (self.offload, self.deadline_mode) {
-            (true, _) => launch,
-            (false, true) => now,
+            // Linux then makes the launch time now, for a NIC too.
+            (_, true) => now,
+            (true, false) => launch,
             (false, false) => launch - self.delta + NANOSECOND,
         };
-        if from > now { Look::At(from) } else { Look::Ready(frame) }
+        from.max(now)
     }
 
     /// The frame that [`Self::look`] gave goes.
