@@ -19,14 +19,10 @@ const PHASES: usize = 256;
 
 /// How the first ports of a stream and of its answer release launch times.
 pub(crate) fn release(scenario: &Scenario, stream: &Stream) -> [Release; 2] {
-    [&stream.path, &stream.return_path].map(|path| {
-        let queue = path.first().map(|port| &scenario.port(*port).queue);
-        let etf = queue.and_then(|queue| queue.etf(queue.class_of(stream.pcp)));
-        match etf {
-            Some(etf) if etf.deadline_mode => Release::AtOnce,
-            Some(etf) if !etf.offload => Release::Before(seconds(etf.delta)),
-            _ => Release::Before(Exact::zero()),
-        }
+    [&stream.path, &stream.return_path].map(|path| match scenario.launch_queue(path, stream.pcp) {
+        Some(etf) if etf.deadline_mode => Release::AtOnce,
+        Some(etf) if !etf.offload => Release::Before(seconds(etf.delta)),
+        _ => Release::Before(Exact::zero()),
     })
 }
 

@@ -10,7 +10,7 @@ use units::{FrameSize, Nanos, Rate, Tai};
 
 use crate::breaches::{Breaches, StreamEnd};
 use crate::installation::Installation;
-use crate::queue::Queue;
+use crate::queue::{Etf, Queue};
 use crate::requirement::Limit;
 
 /// Index into [`Scenario::hosts`].
@@ -376,6 +376,13 @@ impl Scenario {
     /// Rate of the link of a port.
     pub fn port_rate(&self, id: PortId) -> Rate {
         self.link(self.port(id).link).rate
+    }
+
+    /// The queue at the first port of `path` that keeps launch times of frames of `pcp`, if one does; else their own
+    /// thread does.
+    pub fn launch_queue(&self, path: &[PortId], pcp: u8) -> Option<&Etf> {
+        let queue = &self.port(*path.first()?).queue;
+        queue.etf(queue.class_of(pcp))
     }
 
     /// "br1 → br2": how a port is called in tables.

@@ -123,32 +123,33 @@ impl Queue {
     /// The model takes the PCP as the priority: `tsn` installs that mapping on bridges, which a Linux bridge
     /// does not have by itself.
     pub fn class_of(&self, pcp: u8) -> u8 {
+        self.classes().map_or(0, |classes| classes.map[usize::from(pcp)])
+    }
+
+    /// The class of each priority, and the shaper of each class; nothing where there are no classes.
+    pub fn classes(&self) -> Option<&Classes> {
         match self {
-            Self::Mqprio(classes) | Self::Taprio { classes, .. } => classes.map[usize::from(pcp)],
-            Self::Fifo | Self::FqCodel | Self::Cbs(_) | Self::Etf(_) => 0,
+            Self::Mqprio(classes) | Self::Taprio { classes, .. } => Some(classes),
+            Self::Fifo | Self::FqCodel | Self::Cbs(_) | Self::Etf(_) => None,
         }
+    }
+
+    fn shaper(&self, class: u8) -> Option<&Shaper> {
+        self.classes()?.shapers.get(usize::from(class))
     }
 
     /// The release by launch time of a class, if it has one.
     pub fn etf(&self, class: u8) -> Option<&Etf> {
-        match self {
-            Self::Etf(etf) => Some(etf),
-            Self::Mqprio(classes) | Self::Taprio { classes, .. } => match classes.shapers.get(usize::from(class)) {
-                Some(Shaper::Etf(etf)) => Some(etf),
-                _ => None,
-            },
+        match (self, self.shaper(class)) {
+            (Self::Etf(etf), _) | (_, Some(Shaper::Etf(etf))) => Some(etf),
             _ => None,
         }
     }
 
     /// The credit-based shaper of a class, if it has one.
     pub fn cbs(&self, class: u8) -> Option<&Cbs> {
-        match self {
-            Self::Cbs(cbs) => Some(cbs),
-            Self::Mqprio(classes) | Self::Taprio { classes, .. } => match classes.shapers.get(usize::from(class)) {
-                Some(Shaper::Cbs(cbs)) => Some(cbs),
-                _ => None,
-            },
+        match (self, self.shaper(class)) {
+            (Self::Cbs(cbs), _) | (_, Some(Shaper::Cbs(cbs))) => Some(cbs),
             _ => None,
         }
     }

@@ -102,11 +102,6 @@ impl OutputPort {
         self.classes.len()
     }
 
-    /// Whether a class keeps launch times.
-    pub(crate) fn launches(&self, class: usize) -> bool {
-        self.classes[class].launches.is_some()
-    }
-
     /// When a frame that comes to a class at `now` may go: its delay counts from then.
     pub(crate) fn release(&self, now: Picos, class: usize, launch: Option<Picos>) -> Picos {
         match (&self.classes[class].launches, launch) {

@@ -27,6 +27,8 @@ pub(crate) enum Hand {
     Nothing,
     /// A frame, to enter the queue of the port at this instant or, if that has passed, at once.
     Over(FrameId, Picos),
+    /// A frame, to a queue of the port that keeps this launch time.
+    ToLaunch(FrameId, Picos),
 }
 
 /// One end of a stream. It runs its phases one after the other, as one thread does: a phase that begins late delays
@@ -101,10 +103,7 @@ impl StreamEnd {
             base_time: scenario.base_time,
             cycle_span: stream.cycle.to_picos(),
             launch,
-            queue_launches: path.first().is_some_and(|port| {
-                let queue = &scenario.port(*port).queue;
-                queue.etf(queue.class_of(stream.pcp)).is_some()
-            }),
+            queue_launches: scenario.launch_queue(path, stream.pcp).is_some(),
             window: at(phases.window),
             order,
             cycle: cycle.max(0),
@@ -233,10 +232,11 @@ impl StreamEnd {
         let Some(launch) = launch else {
             return Hand::Over(frame, now);
         };
-        if !self.queue_launches {
-            // Handed over in time it leaves exactly then, else late: our pacing sends what it gets.
-            self.emit_phase(self.cycle, Phase::Launch, launch, now.max(launch), sink);
+        if self.queue_launches {
+            return Hand::ToLaunch(frame, launch);
         }
+        // Handed over in time it leaves exactly then, else late: our pacing sends what it gets.
+        self.emit_phase(self.cycle, Phase::Launch, launch, now.max(launch), sink);
         Hand::Over(frame, launch)
     }
 

@@ -121,9 +121,8 @@ impl<'a> World<'a> {
         }
         match self.ends[index].phase(now, &mut self.frames, self.sink) {
             Hand::Nothing => {}
+            Hand::ToLaunch(frame, launch) => self.enqueue(now, frame, Some(launch)),
             // A frame without launch time, or too late for it, goes to the port as it is handed over.
-            // A launch queue gets it now, with its launch time.
-            Hand::Over(frame, at) if self.keeps_launches(frame) => self.enqueue(now, frame, Some(at)),
             Hand::Over(frame, at) if at <= now => self.enqueue(now, frame, None),
             Hand::Over(frame, at) => self.agenda.push(at, Happening::Enqueue(frame)),
         }
@@ -154,12 +153,6 @@ impl<'a> World<'a> {
         }
         let frame = self.frames.add(flow as u32, 0, &[]);
         self.enqueue(now, frame, None);
-    }
-
-    fn keeps_launches(&self, id: FrameId) -> bool {
-        let frame = self.frames.get(id);
-        let hop = self.flows[frame.flow as usize].hops[frame.hop as usize];
-        self.ports[hop.port].launches(hop.class)
     }
 
     /// A frame reaches the output queue of its hop.

@@ -115,10 +115,7 @@ impl<'a> LinuxPort<'a> {
 
     /// The class of each priority, and the shaper of each class; nothing where there are no classes.
     pub fn classes(&self) -> Option<&'a scenario::Classes> {
-        match self.queue {
-            Queue::Mqprio(classes) | Queue::Taprio { classes, .. } => Some(classes),
-            Queue::Fifo | Queue::FqCodel | Queue::Cbs(_) | Queue::Etf(_) => None,
-        }
+        self.queue.classes()
     }
 
     /// The shaper of a class, where the whole port is one class too.
