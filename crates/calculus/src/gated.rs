@@ -2,7 +2,7 @@
 //!
 //! By 802.1Q a frame starts only if it ends before its gate closes, so nothing is on the line when the next gate opens
 //! but frames of classes whose gates stay open. `sch_taprio` asks the same of each frame when it leaves the queue, but as a
-//! root of several transmit queues it hands up to [`BULK`] frames to the driver at once, with one more of another class
+//! root of several transmit queues it hands up to [`BULK_FRAMES`] frames to the driver at once, with one more of another class
 //! behind them: they are on the line beyond their gates (tried with the wire of the kernel laboratory).
 //!
 //! A class whose gate is open at the same time goes first or blocks as under strict priority. One that goes first may
@@ -13,15 +13,12 @@
 //! time is dropped, so that none waits longer than `delta` there.
 
 use num_traits::Zero;
-use scenario::{Classes, GateSchedule, Open, PortId, Shaper, TaprioMode, Window};
+use scenario::{BULK_FRAMES, Classes, GateSchedule, Open, PortId, Shaper, TaprioMode, Window};
 use units::Nanos;
 
 use crate::exact::{Exact, Number, micros_up, seconds, whole};
 use crate::gates::{Frames, Opening, Turns};
 use crate::service::{Analysis, Service};
-
-/// Frames that Linux takes from a queue at once: one, and up to 8 more (`try_bulk_dequeue_skb_slow`).
-const BULK: u32 = 9;
 
 /// Why classes that share a window have no bound with launch times of the kernel's.
 const SHARED: &str = "taprio with txtime-assist is not bounded where classes share a window";
@@ -58,7 +55,7 @@ impl Analysis<'_> {
             true => (largest * whole(frames) + &worst) / &line,
             false => largest / &line,
         };
-        let blocked = others.iter().map(|other| held(&other.largest, BULK)).max().unwrap_or_default();
+        let blocked = others.iter().map(|other| held(&other.largest, BULK_FRAMES)).max().unwrap_or_default();
         let delta = match classes.shapers.get(usize::from(class)) {
             Some(Shaper::Cbs(_)) => return Err("cbs behind gates is not bounded by this version".into()),
             Some(Shaper::Etf(etf)) => match (self.launched(port, class), assist) {
@@ -80,7 +77,7 @@ impl Analysis<'_> {
             return Err(SHARED.into());
         }
         let (above_rate, above_bits) = self.going_first(port, class, classes, &beside)?;
-        let initial = beside.iter().map(|other| held(&other.largest, BULK)).max().unwrap_or_default();
+        let initial = beside.iter().map(|other| held(&other.largest, BULK_FRAMES)).max().unwrap_or_default();
         let turns = match schedule.open(class) {
             Open::Always => None,
             Open::In(windows) => {
@@ -91,8 +88,8 @@ impl Analysis<'_> {
                     .map(|window| {
                         let taken =
                             before.iter().map(|other| match last_close(&other.open, window.start, schedule.cycle) {
-                                Last::Open => held(&other.largest, BULK),
-                                Last::Closed(since) if linux => held(&other.largest, BULK - 1) - seconds(since),
+                                Last::Open => held(&other.largest, BULK_FRAMES),
+                                Last::Closed(since) if linux => held(&other.largest, BULK_FRAMES - 1) - seconds(since),
                                 Last::Closed(_) | Last::Never => Exact::zero(),
                             });
                         let taken = taken.max().unwrap_or_default().max(Exact::zero());

@@ -5,6 +5,10 @@ use units::Nanos;
 use crate::model::{Forwarder, HostKind, PortId, Scenario};
 use crate::queue::{GateEntry, GateSchedule, Queue, TaprioMode};
 
+/// Frames of one queue that Linux hands to the driver at once from a root that has all queues of a device: one, and up to
+/// 8 more (`try_bulk_dequeue_skb_slow`). Each fits into its window for itself, all together need not.
+pub const BULK_FRAMES: u32 = 9;
+
 /// A time in the cycle during which a gate is open without a break. It may reach past the end of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {

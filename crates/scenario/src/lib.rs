@@ -59,7 +59,7 @@ mod transport;
 pub use breaches::{BreachPlan, Breaches, StreamEnd};
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_with_warnings};
-pub use gates::{Open, Window};
+pub use gates::{BULK_FRAMES, Open, Window};
 pub use installation::{Installation, Kernel, Machine, Nic, Ptp, PtpWay, TimeSource};
 pub use line::{LineSpec, line};
 pub use model::*;

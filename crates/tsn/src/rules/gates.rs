@@ -1,6 +1,6 @@
 //! Rules of gate schedules: intervals, windows, guard bands, launch times.
 
-use scenario::{Etf, GateSchedule, Open, Queue, Shaper, Stream, TaprioMode, Window};
+use scenario::{BULK_FRAMES, Etf, GateSchedule, Open, Queue, Shaper, Stream, TaprioMode, Window};
 use units::{Nanos, Tai};
 
 use super::{Checked, Finding, Severity};
@@ -288,15 +288,12 @@ fn leaves_early(at: &Checked<'_>, schedule: &GateSchedule, class: u8, etf: &Etf,
     }
 }
 
-/// Frames of a queue that Linux hands to the driver at once, from a root that has all queues of a device.
-const BULK_FRAMES: i64 = 8;
-
 /// What is in the driver when the gates change is sent all the same: a burst within a window goes on into the next.
 fn bulk(at: &Checked<'_>, schedule: &GateSchedule, class: u8, findings: &mut Vec<Finding>) {
     if schedule.mode != TaprioMode::Software || at.port.streams_of(class).next().is_none() || !alone(schedule, class) {
         return;
     }
-    let needed = arithmetic::guard_band(at.port.rate, LONGEST_FRAME_BYTES) * BULK_FRAMES;
+    let needed = arithmetic::guard_band(at.port.rate, LONGEST_FRAME_BYTES) * i64::from(BULK_FRAMES - 1);
     let guards = windows(schedule, class).into_iter().filter_map(|w| gates::shut_before(schedule, class, w.start));
     let Some(guard) = guards.min().filter(|guard| *guard < needed) else { return };
     findings.push(at.finding(
