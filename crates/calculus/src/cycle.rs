@@ -5,7 +5,6 @@
 
 use num_traits::{Signed, ToPrimitive, Zero};
 use scenario::{Phases, Scenario, Stream};
-
 use units::Nanos;
 
 use crate::Options;
@@ -61,6 +60,11 @@ impl Beat {
         };
         Self { subscribe, window_end, lag: i64::from(publish < application), publish, leaves }
     }
+
+    /// Between the earliest and the latest departure.
+    fn irregularity(&self) -> Exact {
+        &self.leaves[1] - &self.leaves[0]
+    }
 }
 
 /// Longest and shortest delay of one direction, in seconds.
@@ -105,12 +109,6 @@ pub(crate) struct Trips {
     pub(crate) stack_scheduled: [Exact; 2],
     pub(crate) counter: [Count; 2],
     pub(crate) words: Vec<String>,
-}
-
-impl Beat {
-    fn irregularity(&self) -> Exact {
-        &self.leaves[1] - &self.leaves[0]
-    }
 }
 
 impl Ends {
@@ -167,7 +165,13 @@ impl Ends {
 
     fn node_words(&self) -> String {
         let [worst, best] = self.node();
-        let formula = if self.launch { "2c − window end + o" } else { "c + p − window end" };
+        let leaves = &self.reader.leaves[0];
+        let formula = match self.launch {
+            true if *leaves == &self.cycle + &self.offset => "2c − window end + o".to_owned(),
+            // An etf queue that releases before the launch.
+            true => format!("c − window end + release at {} µs", micros_up(leaves)),
+            false => "c + p − window end".to_owned(),
+        };
         format!(
             "PubSub node at the reader: {formula} = {} µs worst, one cycle less = {} µs best \
              (c {}, o {}, p {}, window ends {} µs)",

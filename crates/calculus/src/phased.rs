@@ -36,14 +36,17 @@ pub(crate) fn scheduled(
     any_phase: Scheduled,
 ) -> Result<Scheduled, String> {
     let path = analysis.flows.flows[flow].path.clone();
-    let legs = legs(analysis, flow, &path)?;
+    let gated = (0..path.len()).map(|at| gated(analysis, flow, at)).collect::<Result<Vec<_>, _>>()?;
+    if gated.iter().all(Option::is_none) {
+        return Ok(any_phase);
+    }
+    let legs = legs(analysis, flow, &path, gated)?;
     let mut gates = path.iter().filter_map(|port| match &analysis.scenario.port(*port).queue {
         Queue::Taprio { schedule, .. } => Some(seconds(schedule.cycle)),
         _ => None,
     });
     let phases = gates.try_fold(1_usize, |phases, gate| repeats(phases, cycle, &gate));
-    let gated = legs.iter().any(|leg| matches!(leg, Leg::Gated(_)));
-    let Some(phases) = phases.filter(|_| gated) else { return Ok(any_phase) };
+    let Some(phases) = phases else { return Ok(any_phase) };
     let mut found: Option<Scheduled> = None;
     for number in 0..phases {
         let [early, late] = leaves.each_ref().map(|at| at + cycle * whole(number));
@@ -112,13 +115,19 @@ struct Gated {
     clocks: Exact,
 }
 
-fn legs(analysis: &mut Analysis, flow: usize, path: &[PortId]) -> Result<Vec<Leg>, String> {
+/// The legs of a path, given its ports with gates.
+fn legs(
+    analysis: &mut Analysis,
+    flow: usize,
+    path: &[PortId],
+    mut gated: Vec<Option<Gated>>,
+) -> Result<Vec<Leg>, String> {
     let scenario = analysis.scenario;
     let mut legs = Vec::new();
     let mut at = 0;
     while at < path.len() {
-        if let Some(gated) = gated_leg(analysis, flow, at)? {
-            legs.push(gated);
+        if let Some(gated) = gated[at].take() {
+            legs.push(Leg::Gated(Box::new(gated)));
             at += 1;
             continue;
         }
@@ -126,7 +135,7 @@ fn legs(analysis: &mut Analysis, flow: usize, path: &[PortId]) -> Result<Vec<Leg
         let mut end = at;
         while end + 1 < path.len()
             && analysis.flows.stretch_start(scenario, flow, end + 1) <= at
-            && gated_leg(analysis, flow, end + 1)?.is_none()
+            && gated[end + 1].is_none()
         {
             end += 1;
         }
@@ -145,7 +154,8 @@ fn legs(analysis: &mut Analysis, flow: usize, path: &[PortId]) -> Result<Vec<Leg
     Ok(legs)
 }
 
-fn gated_leg(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<Leg>, String> {
+/// What a port of the path is to the flow, if it has gates that are not always open for it.
+fn gated(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<Gated>, String> {
     let scenario = analysis.scenario;
     let port = analysis.flows.flows[flow].path[at];
     let class = analysis.class_of(flow, port);
@@ -165,7 +175,7 @@ fn gated_leg(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<L
         let within = ((&oldest * &rate + burst - &bits) / &bits).floor();
         ahead += (if member == flow { within } else { within + whole(1) }) * bits;
     }
-    Ok(Some(Leg::Gated(Box::new(Gated {
+    Ok(Some(Gated {
         turns,
         windows: windows.iter().map(|window| [seconds(window.start), seconds(window.end)]).collect(),
         cycle: seconds(schedule.cycle),
@@ -175,7 +185,7 @@ fn gated_leg(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<L
         bridge: latency(scenario, port),
         line: transmission(scenario, port, &frame) + propagation(scenario, port),
         clocks: if at == 0 { Exact::zero() } else { analysis.clocks.clone() },
-    }))))
+    }))
 }
 
 /// One frame's way, from the earliest and the latest departure.

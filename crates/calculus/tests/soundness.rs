@@ -409,11 +409,9 @@ proptest! {
         }
         let mut scenario = line.scenario;
         for port in &mut scenario.ports {
-            port.shift = Nanos::from_micros(shift);
             if let Queue::Taprio { schedule, .. } = &mut port.queue {
                 schedule.base_time = units::Tai(shift * 1_000);
             }
-            port.shift = Nanos::ZERO;
         }
         for host in &mut scenario.hosts {
             if let (HostKind::Bridge { forwarder, .. }, true) = (&mut host.kind, software) {

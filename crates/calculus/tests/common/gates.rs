@@ -19,12 +19,8 @@ pub fn taprio(cycle_us: i64, windows: &[(u8, i64, i64)], mode: TaprioMode) -> Qu
             interval: Nanos::from_micros(edge[1] - edge[0]),
         })
         .collect();
-    let mut map = [0; 16];
-    for (priority, class) in map.iter_mut().enumerate().take(8) {
-        *class = priority as u8;
-    }
     Queue::Taprio {
-        classes: Classes { map, shapers: vec![Shaper::None; 8] },
+        classes: super::classes(&[]),
         schedule: GateSchedule { base_time: Tai(0), cycle: Nanos::from_micros(cycle_us), entries, mode },
     }
 }

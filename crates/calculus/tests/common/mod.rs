@@ -151,6 +151,11 @@ pub fn ports(from: usize, to: usize) -> Vec<PortId> {
 
 /// Classes by priority: PCP = class, each with the shaper given, none above the list.
 pub fn mqprio(shapers: &[(u8, Shaper)]) -> Queue {
+    Queue::Mqprio(classes(shapers))
+}
+
+/// The same, for any queue that has classes.
+pub fn classes(shapers: &[(u8, Shaper)]) -> Classes {
     let mut all = vec![Shaper::None; 8];
     for (class, shaper) in shapers {
         all[usize::from(*class)] = shaper.clone();
@@ -159,7 +164,7 @@ pub fn mqprio(shapers: &[(u8, Shaper)]) -> Queue {
     for (priority, class) in map.iter_mut().enumerate().take(8) {
         *class = priority as u8;
     }
-    Queue::Mqprio(Classes { map, shapers: all })
+    Classes { map, shapers: all }
 }
 
 /// Strict priority with class 7 shaped.
