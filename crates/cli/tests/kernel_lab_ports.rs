@@ -29,12 +29,7 @@ const WIRE_NS: i64 = 2;
 const STAMPS_NS: i64 = 1_000;
 
 fn has_kernel(test: &str) -> bool {
-    let set = |name| std::env::var_os(name).is_some();
-    let Err(error) = kernel_lab::Kernel::find() else { return true };
-    let required = set("DOWNBEAT_REQUIRE_ALL") && !set("DOWNBEAT_WITHOUT_KERNEL_LAB");
-    assert!(!required, "{test} needs the kernel laboratory: {error}");
-    eprintln!("skipped: {test} needs the kernel laboratory (make kernel-lab)");
-    false
+    kernel_lab::testing::kernel(test).is_some()
 }
 
 fn run_in_lab(scenario: &Path, out: &Path, link: &str) -> Output {

@@ -28,6 +28,7 @@ mod kernel;
 mod room;
 mod script;
 mod stage;
+pub mod testing;
 
 pub use error::KernelLabError;
 pub use kernel::Kernel;

@@ -9,21 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use downbeat_kernel_lab::testing::kernel;
 use downbeat_kernel_lab::{Kernel, KernelLabError, Script};
-
-/// The kernel, unless it is missing and may be.
-fn kernel(test: &str) -> Option<Kernel> {
-    let set = |name| std::env::var_os(name).is_some();
-    match Kernel::find() {
-        Ok(kernel) => Some(kernel),
-        Err(error) => {
-            let required = set("DOWNBEAT_REQUIRE_ALL") && !set("DOWNBEAT_WITHOUT_KERNEL_LAB");
-            assert!(!required, "{test} needs the kernel laboratory: {error}");
-            eprintln!("skipped: {test} needs the kernel laboratory (make kernel-lab)");
-            None
-        }
-    }
-}
 
 fn run(kernel: &Kernel, text: &str) -> downbeat_kernel_lab::Ended {
     Script::new(text).run(kernel).unwrap_or_else(|error| panic!("{error}"))

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use common::mqprio;
 use downbeat_sim::{Arrival, Fate, Passage, pass};
-use kernel_lab::{Kernel, Script};
+use kernel_lab::Script;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use scenario::{Queue, Shaper};
@@ -24,18 +24,7 @@ fn random(seed: u64, count: usize) -> Vec<(i64, u8, u32)> {
 
 /// Compares arrivals at the far end, and gives how many frames were equal.
 fn compare(name: &str, queue: &Queue, qdisc: &str, frames: &[(i64, u8, u32)]) -> Option<usize> {
-    let kernel = match Kernel::find() {
-        Ok(kernel) => kernel,
-        Err(error) => {
-            assert!(
-                std::env::var_os("DOWNBEAT_REQUIRE_ALL").is_none()
-                    || std::env::var_os("DOWNBEAT_WITHOUT_KERNEL_LAB").is_some(),
-                "{error}"
-            );
-            println!("left out: {error}");
-            return None;
-        }
-    };
+    let kernel = kernel_lab::testing::kernel(name)?;
     let (mut at, mut list) = (0, String::new());
     for (distance, priority, bytes) in frames {
         at += distance;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kernel_lab::{Ended, Kernel, Script};
+use kernel_lab::{Ended, Script};
 
 use super::DOWNBEAT;
 
@@ -112,16 +112,7 @@ counted() { echo 0 > /tmp/state/count; PATH=$PWD/bin:$PATH ./downbeat "$@"; }
 
 /// Runs a script behind [`HEAD`] with these scenario files.
 pub fn lab(test: &str, script: &str, files: &[(&str, String)]) -> Option<Ended> {
-    let set = |name| std::env::var_os(name).is_some();
-    let kernel = match Kernel::find() {
-        Ok(kernel) => kernel,
-        Err(error) => {
-            let required = set("DOWNBEAT_REQUIRE_ALL") && !set("DOWNBEAT_WITHOUT_KERNEL_LAB");
-            assert!(!required, "{test} needs the kernel laboratory: {error}");
-            eprintln!("skipped: {test} needs the kernel laboratory (make kernel-lab)");
-            return None;
-        }
-    };
+    let kernel = kernel_lab::testing::kernel(test)?;
     let mut all =
         Script::new(format!("{HEAD}\n{script}")).limit(Duration::from_secs(400)).program("downbeat", DOWNBEAT);
     for (name, text) in files {
