@@ -111,9 +111,7 @@ impl std::error::Error for ResultsError {
 
 /// The folder of a run: `runs/<name>-<YYYYMMDD-HHMMSS>`, for a start given in seconds since 1970-01-01 UTC.
 pub fn run_folder(name: &str, utc_seconds: i64) -> PathBuf {
-    let (days, seconds) = (utc_seconds.div_euclid(86_400), utc_seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let ([year, month, day], [hour, minute, second]) = date_and_time(utc_seconds);
     Path::new("runs").join(format!("{name}-{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}"))
 }
 
@@ -121,10 +119,15 @@ pub fn run_folder(name: &str, utc_seconds: i64) -> PathBuf {
 /// cut off.
 pub fn utc_text(utc_ns: i64) -> String {
     let (seconds, micros) = (utc_ns.div_euclid(1_000_000_000), utc_ns.rem_euclid(1_000_000_000) / 1_000);
-    let (year, month, day) = civil(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let ([year, month, day], [hour, minute, second]) = date_and_time(seconds);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// Year, month, day; hour, minute, second.
+fn date_and_time(utc_seconds: i64) -> ([i64; 3], [i64; 3]) {
+    let (days, seconds) = (utc_seconds.div_euclid(86_400), utc_seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    ([year, month, day], [seconds / 3_600, seconds / 60 % 60, seconds % 60])
 }
 
 /// Year, month and day of the Gregorian calendar, from days since 1970-01-01.
