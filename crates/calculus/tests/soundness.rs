@@ -104,11 +104,8 @@ fn port(queue: &Queue, rate: Rate, mut frames: Vec<Frame>) -> Vec<(Frame, i128)>
             free = now + frame.bits * PICOS / i128::from(rate.0);
             if let Some(cbs) = queue.cbs(class as u8) {
                 let (value, since) = credit[class];
-                let mut value = value + i128::from(cbs.idle_slope.0) * (now - since) - frame.bits * PICOS;
-                let after = value + i128::from(cbs.idle_slope.0) * (free - now);
-                if waiting[class].is_empty() && after > 0 {
-                    value -= after;
-                }
+                // What is left above zero at its end is lost when the next one comes later than that, not before.
+                let value = value + i128::from(cbs.idle_slope.0) * (now - since) - frame.bits * PICOS;
                 credit[class] = (value, now);
             }
             started.push((frame, now));
