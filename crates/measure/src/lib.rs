@@ -8,6 +8,7 @@
 //! What hosts on machines of their own left in a folder each, [`join_folders`] joins.
 //!
 //! [`LatencyFile`] is the other form: a host's wake-up latencies, counted in a [`Histogram`].
+//! [`PtpFile`] is a third: how well a clock follows its grandmaster.
 //!
 //! ```
 //! use downbeat_measure::{Collector, Event, EventKind, Kind, Machine, Side, summarise};
@@ -55,6 +56,7 @@ mod join;
 mod latency;
 pub mod live;
 mod outside;
+mod ptp;
 mod refusals;
 mod rows;
 mod store;
@@ -74,6 +76,7 @@ pub use form::*;
 pub use halves::{JoinError, Joined, join_folders};
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
+pub use ptp::*;
 pub use rows::{FrameRow, flags};
 pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, utc_text, write_run, write_whole};
 pub use summary::{fingerprint, summarise};

@@ -24,7 +24,7 @@ pub fn now() -> Tai {
 
 /// Time since some fixed instant, which no step changes.
 #[inline]
-pub(crate) fn monotonic() -> Nanos {
+pub fn monotonic() -> Nanos {
     Nanos(read(ClockId::CLOCK_MONOTONIC))
 }
 
