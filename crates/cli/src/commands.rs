@@ -9,6 +9,7 @@ pub(crate) mod join;
 pub(crate) mod kernel_lab;
 pub(crate) mod latency;
 pub(crate) mod playing;
+pub(crate) mod ptp;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod restore;

@@ -71,6 +71,8 @@ enum Command {
     /// Put what a scenario asks of a host onto this machine: queues, gates, VLANs, clocks (needs root)
     #[command(after_help = commands::apply::HELP)]
     Apply(commands::apply::Arguments),
+    /// Start and watch ptp4l and phc2sys: offsets, convergence, and the clock error they leave
+    Ptp(commands::ptp::Arguments),
     /// Undo what apply, check --fix or a killed run changed on this machine (needs root)
     Restore(commands::restore::Arguments),
     /// Make one HTML page of run folders
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
             | Command::Subscribe(_)
             | Command::Role
             | Command::Latency(_)
+            | Command::Ptp(_)
             | Command::Load
     );
     if !plays {
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Join(arguments) => arguments.execute(),
         Command::Ctl(arguments) => arguments.execute(),
         Command::Apply(arguments) => arguments.execute(),
+        Command::Ptp(arguments) => arguments.execute(),
         Command::Restore(arguments) => arguments.execute(),
         Command::Report(arguments) => arguments.execute(),
         Command::Completions { shell } => {

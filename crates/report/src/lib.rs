@@ -4,6 +4,8 @@
 //! style and drawings inside, loads nothing, and works without scripts; runs of the same scenario file stand side
 //! by side, others in sections of their own.
 //!
+//! [`ptp_page`] makes the same of watches over clock synchronisation.
+//!
 //! ```no_run
 //! let page = downbeat_report::from_dirs(&["runs/measured".into(), "runs/simulated".into()])?;
 //! std::fs::write("report.html", page)?;
@@ -20,6 +22,7 @@ mod group;
 mod machine;
 mod page;
 mod picture;
+mod ptp;
 mod style;
 mod tables;
 mod text;
@@ -27,3 +30,4 @@ mod verdict;
 
 pub use error::ReportError;
 pub use page::{RunInput, from_dirs, page};
+pub use ptp::ptp_page;

@@ -85,7 +85,7 @@ pub fn page(inputs: &[RunInput]) -> String {
     markup.into_string()
 }
 
-fn eyebrow() -> Markup {
+pub(crate) fn eyebrow() -> Markup {
     html! {
         p.eyebrow {
             svg viewBox="0 0 26 16" aria-hidden="true" {

@@ -15,7 +15,8 @@ use rt::wakeup::{Clock, Policy, Wait};
 use units::Nanos;
 
 use crate::output::{self, Failure, Outcome};
-use spans::{Cpus, clock, duration, microseconds, policy};
+pub(crate) use spans::duration;
+use spans::{Cpus, clock, microseconds, policy};
 pub(crate) use state::stored;
 pub(crate) use tell::load as tell_load;
 use threads::{Plan, Seen};

@@ -200,6 +200,20 @@ impl ClockError {
     }
 }
 
+/// How far any two of the hosts' clocks were apart at most: the two largest errors added, since both are against the same
+/// grandmaster; of one host its error against the grandmaster. None where an error is unknown, grandmasters differ, or
+/// there is no host.
+pub fn clock_error_of_ends<'a>(ends: impl IntoIterator<Item = &'a PtpFile>) -> Option<i64> {
+    let (mut errors, mut grandmasters) = (Vec::new(), Vec::new());
+    for end in ends {
+        errors.push(end.clock_error.as_ref()?.epsilon_ns);
+        grandmasters.push(&end.grandmaster);
+    }
+    grandmasters.dedup();
+    errors.sort_unstable_by_key(|error| std::cmp::Reverse(*error));
+    (grandmasters.len() == 1).then(|| errors.iter().take(2).fold(0, |sum: i64, error| sum.saturating_add(*error)))
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PtpEvent {
@@ -246,6 +260,29 @@ pub fn read_ptp(dir: &Path) -> Result<PtpFile, ResultsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_of_one_grandmaster_are_apart_by_both_errors() {
+        let end = |epsilon_ns: Option<i64>, grandmaster: &str| PtpFile {
+            clock_error: epsilon_ns.map(|epsilon_ns| ClockError {
+                epsilon_ns,
+                offset_ns: epsilon_ns,
+                system_ns: 0,
+                read_ns: 0,
+                samples: 1,
+                lasted_ns: 1,
+                stamps: "hardware".into(),
+            }),
+            grandmaster: Some(grandmaster.into()),
+            ..PtpFile::default()
+        };
+        let (one, two, three) = (end(Some(5), "a"), end(Some(20), "a"), end(Some(7), "a"));
+        assert_eq!(clock_error_of_ends([&one, &two, &three]), Some(27));
+        assert_eq!(clock_error_of_ends([&two]), Some(20));
+        assert_eq!(clock_error_of_ends([&one, &end(None, "a")]), None);
+        assert_eq!(clock_error_of_ends([&one, &end(Some(1), "b")]), None);
+        assert_eq!(clock_error_of_ends([]), None);
+    }
 
     #[test]
     fn a_file_is_read_as_it_was_written_and_others_are_refused() {

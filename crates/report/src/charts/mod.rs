@@ -7,6 +7,7 @@ pub(crate) mod axis;
 pub(crate) mod counter;
 pub(crate) mod cycle;
 pub(crate) mod ecdf;
+pub(crate) mod offsets;
 pub(crate) mod split;
 pub(crate) mod stack;
 pub(crate) mod svg;

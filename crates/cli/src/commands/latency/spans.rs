@@ -25,7 +25,7 @@ pub(super) fn microseconds(text: &str) -> Result<Nanos, String> {
 }
 
 /// Reads `10` or `10s`; `5m`, `2h` and `1d` are minutes, hours and days as in cyclictest.
-pub(super) fn duration(text: &str) -> Result<Nanos, String> {
+pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
     let text = text.trim();
     if is_number(text) {
         return span(&format!("{text}s"));
