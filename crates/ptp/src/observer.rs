@@ -214,7 +214,7 @@ impl Observer {
         }
         let before = std::mem::replace(&mut port.state, state.to_owned());
         let (at, why) = told.map_or((now, String::new()), |(at, why)| (at, format!(" ({why})")));
-        let text = if first {
+        let text = if first || before == "UNKNOWN" {
             format!("port {number}: {state}{why}")
         } else {
             format!("port {number}: {before} to {state}{why}")
@@ -295,6 +295,8 @@ impl Observer {
                 if servo == 1 && self.facts.free_running != Some(true) {
                     self.event(at, "step", format!("the servo steps the clock, offset {}", Nanos(offset)));
                 }
+                // ptp4l writes computed offsets alone, of 0 as well.
+                self.offset_seen = true;
                 (self.servo, self.frequency) = (Some(servo), Some(frequency));
             }
             Said::Summary { frequency, .. } => self.frequency = Some(frequency),

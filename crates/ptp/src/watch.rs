@@ -132,7 +132,7 @@ pub fn watch(
 fn questions(round: u64) -> Vec<Id> {
     let mut ids = Vec::with_capacity(6);
     if round.is_multiple_of(SELDOM) {
-        ids.extend([Id::PortProperties, Id::ParentDataSet, Id::DefaultDataSet]);
+        ids.extend([Id::DefaultDataSet, Id::PortProperties, Id::ParentDataSet]);
     }
     ids.extend([Id::PortDataSet, Id::CurrentDataSet, Id::TimeStatus]);
     ids

@@ -6,7 +6,7 @@ use measure::{Course, Figures, PtpFile, class_width, clock_error_of_ends};
 use crate::charts::{Width, offsets};
 use crate::page::eyebrow;
 use crate::style;
-use crate::text::{ABSENT, count, moment, plain_span, share, span};
+use crate::text::{ABSENT, count, moment, plain_span, share, span, trimmed};
 
 /// Makes one self-contained page of `ptp.json` files, each with the name of its folder.
 pub fn ptp_page(ends: &[(String, PtpFile)]) -> String {
@@ -55,7 +55,7 @@ fn error(ends: &[(String, PtpFile)]) -> Markup {
                         div.figures { "ε = " b { (span(error.epsilon_ns as f64)) } }
                         div.note {
                             "offset to the grandmaster " (span(error.offset_ns as f64)) " + system clock to interface " (span(error.system_ns as f64))
-                            " + longest reading " (span(error.read_ns as f64)) "; " (count(error.samples)) " samples over " (moment(error.lasted_ns as f64))
+                            " + longest reading " (span(error.read_ns as f64)) "; " (count(error.samples)) " samples over " (lasted(error.lasted_ns))
                             ", " (error.stamps) " stamps"
                         }
                     } @else { div.note { (file.clock_error_unknown.as_deref().unwrap_or("It is not told.")) } }
@@ -96,7 +96,7 @@ fn facts(name: &str, file: &PtpFile) -> Markup {
             h2 { "What was watched" }
             dl.facts {
                 dt { "Folder" } dd { (name) }
-                dt { "For" } dd { (moment(file.lasted_ns as f64)) ", ended by " (file.ended) }
+                dt { "For" } dd { (lasted(file.lasted_ns)) ", ended by " (file.ended) }
                 dt { "Stamps" } dd { b { (file.stamps) } @if file.free_running == Some(true) { "; free running: no clock was steered" } }
                 dt { "Clock" } dd { code { (file.clock.as_deref().unwrap_or(ABSENT)) } }
                 dt { "Grandmaster" } dd { code { (file.grandmaster.as_deref().unwrap_or(ABSENT)) } @if file.clock.is_some() && file.clock == file.grandmaster { ", this host" } }
@@ -223,6 +223,15 @@ fn events(file: &PtpFile) -> Markup {
 fn locked_at(file: &PtpFile) -> Option<i64> {
     let convergence = &file.convergence;
     Some(convergence.best_master_ns?.saturating_add(convergence.servo_lock_ns?))
+}
+
+/// How long something lasted, in the unit that makes a short number.
+fn lasted(ns: i64) -> String {
+    match ns as f64 / 1e9 {
+        s if s >= 7_200.0 => format!("{}\u{202f}h", trimmed(s / 3_600.0, 2)),
+        s if s >= 120.0 => format!("{}\u{202f}min", trimmed(s / 60.0, 1)),
+        s => format!("{}\u{202f}s", trimmed(s, 1)),
+    }
 }
 
 fn slots(course: &Course) -> Vec<(i64, i64, i64)> {

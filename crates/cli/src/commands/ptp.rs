@@ -281,6 +281,12 @@ impl Report {
     fn execute(self) -> Outcome {
         let mut ends = Vec::new();
         for dir in &self.dirs {
+            if !dir.join(PTP_FILE).exists() {
+                return Err(Failure::input(format!(
+                    "{} holds no {PTP_FILE}\n  mend: name folders of `downbeat ptp run` and `downbeat ptp watch`",
+                    dir.display()
+                )));
+            }
             let file = read_ptp(dir).map_err(|error| Failure::input(error.to_string()))?;
             let name =
                 dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned());

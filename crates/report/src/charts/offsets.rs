@@ -54,10 +54,11 @@ pub(crate) fn over_time(
         svg.text((place, level), anchor, &format!("label {class}"), label);
     }
     let mut data = String::new();
+    // A single value still shows as a short stroke; few of them as longer ones.
+    let short = if slots.len() < 250 { 2.5 } else { 0.8 };
     for &(at, low, high) in slots {
         let (a, b) = (y.at(low as f64), y.at(high as f64));
-        // A single value still shows as a short stroke.
-        let (a, b) = if a - b < 1.6 { (a + 0.8, a - 0.8) } else { (a, b) };
+        let (a, b) = if a - b < 2.0 * short { (a + short, a - short) } else { (a, b) };
         let _ = write!(data, "M{} {}V{}", n(x.at(at as f64)), n(a), n(b));
     }
     if !data.is_empty() {
