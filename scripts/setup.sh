@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, and says so:  scripts/setup.sh demo | test | kernel-lab
 #
-#   demo   a C linker, certificates, ip and tc, iperf3, sysctl, Rust: to build and run a scenario
+#   demo   a C linker, certificates, ip and tc, iperf3, sysctl, ptp4l, Rust: to build and run a scenario
 #   kernel-lab   what kernel-lab/build.sh needs: Linux 6.12 as Debian packs it, and what builds it; nothing else
 #   test   as for demo and, where there is that package, for kernel-lab; then tshark, valgrind, Python with asyncua, rustfmt, clippy,
 #          cargo-deny: to check against other people's decoders
@@ -116,6 +116,7 @@ if [ "$mode" != kernel-lab ]; then
     { have ip && have tc; } || need "ip and tc, which lay out the laboratory" iproute2
     have iperf3 || need "iperf3, the background traffic" iperf3
     have sysctl || need "sysctl, for the host's settings" procps
+    { have ptp4l && have phc2sys; } || need "ptp4l and phc2sys, which keep clocks" linuxptp
 fi
 if [ "$mode" = test ]; then
     have tshark || need "tshark, which reads our frames" tshark

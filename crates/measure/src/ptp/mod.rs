@@ -188,13 +188,13 @@ pub struct ClockError {
 }
 
 impl ClockError {
-    /// `clock error ε = 37ns from 80000 samples over 22h, hardware stamps`.
+    /// `clock error ε = 37ns from 80000 samples over 79200.0 s, hardware stamps`.
     pub fn words(&self) -> String {
         format!(
-            "clock error ε = {} from {} samples over {}, {} stamps",
+            "clock error ε = {} from {} samples over {:.1} s, {} stamps",
             Nanos(self.epsilon_ns),
             self.samples,
-            Nanos(self.lasted_ns),
+            self.lasted_ns as f64 / 1e9,
             self.stamps
         )
     }
