@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Recorded; those of hardware from linuxptp's own words for them.
+    /// The first eight are recorded; those of hardware, of a journal and of linuxptp 4 are written after its manual and habits.
     const LINES: [&str; 12] = [
         "ptp4l[72013.028]: port 1: INITIALIZING to LISTENING on INIT_COMPLETE",
         "ptp4l[72013.028]: port 0: INITIALIZING to LISTENING on INIT_COMPLETE",

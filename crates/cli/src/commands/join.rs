@@ -15,7 +15,7 @@ Examples:
   downbeat join runs/pub runs/loop --clock-error 0us --out runs/both     # both hosts ran on one machine
 
 One-way figures are differences between the clocks of two hosts. How far these are apart no measurement of Downbeat can
-know: say what ptp4l or your grandmaster's supplier says. See docs/roles.md.")]
+know: say what `downbeat ptp report` says of both ends. See docs/roles.md and docs/ptp.md.")]
 pub(crate) struct Arguments {
     /// Run folders of `publish`, `loopback` and `subscribe`, one a side
     #[arg(required = true, num_args = 2..)]
