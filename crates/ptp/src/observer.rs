@@ -282,9 +282,21 @@ impl Observer {
         self.shelf.push(row)
     }
 
-    /// Takes a line of a log.
-    pub(crate) fn line(&mut self, line: &str) {
-        let Some((stamp, said)) = log::read(line) else { return };
+    /// Takes a line of a log; false when it says nothing that is known.
+    pub(crate) fn line(&mut self, line: &str) -> bool {
+        let Some((stamp, said)) = log::read(line) else { return false };
+        self.said(stamp, said);
+        true
+    }
+
+    /// What a program said before it ended by itself, read or not.
+    pub(crate) fn last_words(&mut self, lines: impl IntoIterator<Item = String>) {
+        for text in lines {
+            self.event(self.now(), "fault", text);
+        }
+    }
+
+    fn said(&mut self, stamp: Option<Nanos>, said: Said) {
         // An old line of a log that was there before is not of this watch.
         let at = stamp.map_or_else(|| self.now(), |stamp| (stamp - self.began).0);
         if at < -1_000_000_000 {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nix::net::if_::{if_nameindex, if_nametoindex};
+use rt::ptp::Stamping;
 use scenario::{ClockRole, HostId, Scenario};
 
 use crate::error::PtpError;
@@ -62,8 +63,11 @@ impl Setup {
             notes: Vec::new(),
             ptp4l: text,
         };
-        if let Some(interface) = interfaces.iter().find(|interface| !has_clock(interface)) {
+        if let Some(interface) = interfaces.iter().find(|interface| !stamping(interface).hardware) {
             setup.software(interface);
+        }
+        if setup.stamps() == "software" {
+            stamped(&interfaces, stamping)?;
         }
         setup.look_only();
         if setup.phc2sys.is_some() {
@@ -76,7 +80,7 @@ impl Setup {
     fn software(&mut self, interface: &str) {
         if value(&self.ptp4l, "time_stamping") == Some("hardware") {
             self.notes.push(format!(
-                "{interface} has no hardware clock (ethtool -T {interface}): software stamps, and the system clock is kept \
+                "{interface} has no hardware stamps (ethtool -T {interface}): software stamps, and the system clock is kept \
                  instead of the interface's"
             ));
         }
@@ -133,9 +137,20 @@ fn installed(name: &str) -> Result<(), PtpError> {
     }
 }
 
-fn has_clock(interface: &str) -> bool {
-    // An interface whose clock may not be opened has one.
-    !matches!(rt::ptp::HardwareClock::of_interface(interface), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+fn stamping(interface: &str) -> Stamping {
+    // An interface that says nothing of its stamps is ptp4l's to judge.
+    Stamping::of_interface(interface).unwrap_or(Stamping { hardware: false, software: true })
+}
+
+/// Software stamps need a driver that tells when a frame leaves.
+fn stamped(interfaces: &[String], stamping: impl Fn(&str) -> Stamping) -> Result<(), PtpError> {
+    match interfaces.iter().find(|interface| !stamping(interface).software) {
+        Some(interface) => Err(PtpError::Machine(format!(
+            "interface {interface} stamps no frames that it sends, neither in hardware nor in its driver (ethtool -T \
+             {interface}); ptp4l cannot use it\n  mend: an interface with software-transmit or hardware-transmit stamps"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The value of a key of [global].
@@ -192,6 +207,14 @@ streams = [{{ name = "s", writer = "pub", reader = "loop", variables = 3, vid = 
         .unwrap();
         let text = Setup::of(&scenario, scenario.host_named("a").unwrap(), false).unwrap_err().to_string();
         assert!(text.contains("synchronises no clock") && text.contains("grandmaster"), "{text}");
+    }
+
+    #[test]
+    fn an_interface_that_stamps_nothing_is_refused_in_words() {
+        let stamping = |name: &str| Stamping { hardware: false, software: name != "sim0" };
+        assert_eq!(stamped(&["eth0".into(), "eth1".into()], stamping), Ok(()));
+        let text = stamped(&["eth0".into(), "sim0".into()], stamping).unwrap_err().to_string();
+        assert!(text.contains("sim0") && text.contains("ethtool -T") && text.contains("mend"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The watch: asks, reads logs, and ends with a result.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,8 @@ use crate::observer::Observer;
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// From which silence on it is told.
 const SILENCE: Duration = Duration::from_secs(3);
+/// Lines of a program that ended that are told.
+const LAST_WORDS: usize = 4;
 /// What seldom changes is asked for every so many polls.
 const SELDOM: u64 = 10;
 
@@ -89,6 +92,7 @@ pub fn watch(
     let mut observer = Observer::new(options, facts);
     let mut answered = Instant::now();
     let (mut silent, mut told, mut round) = (false, 0, 0_u64);
+    let mut unread = VecDeque::new();
     let why = loop {
         if stop.load(Ordering::Relaxed) {
             break "interrupted".to_owned();
@@ -96,11 +100,12 @@ pub fn watch(
         if options.duration.is_some_and(|span| began.elapsed() >= wall(span)) {
             break "duration".to_owned();
         }
-        lines.try_iter().for_each(|Line(text)| observer.line(&text));
+        lines.try_iter().for_each(|Line(text)| hear(&mut observer, &mut unread, text));
         if let Some(what) = ended() {
-            // Its last words are still on their way.
+            // Its last words are still on their way. Whatever they are, they say why.
             std::thread::sleep(Duration::from_millis(100));
-            lines.try_iter().for_each(|Line(text)| observer.line(&text));
+            lines.try_iter().for_each(|Line(text)| hear(&mut observer, &mut unread, text));
+            observer.last_words(unread);
             break what;
         }
         let until = Instant::now() + wall(options.poll);
@@ -126,6 +131,17 @@ pub fn watch(
     };
     observer.events().get(told..).unwrap_or_default().iter().for_each(tell);
     observer.finish(why).map_err(|error| PtpError::Machine(error.to_string()))
+}
+
+/// Gives a line to the observer; the newest that say nothing to it are kept for the case that a program ends.
+fn hear(observer: &mut Observer, unread: &mut VecDeque<String>, text: String) {
+    if observer.line(&text) || text.is_empty() {
+        return;
+    }
+    if unread.len() == LAST_WORDS {
+        unread.pop_front();
+    }
+    unread.push_back(text);
 }
 
 /// The path delay and the port come before the offset that they belong to.

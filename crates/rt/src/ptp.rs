@@ -299,8 +299,51 @@ impl Drop for PeriodicOutput<'_> {
     }
 }
 
+/// Which kinds of stamps an interface puts on frames, out and in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamping {
+    /// By the clock of the NIC. An interface can have a clock and stamp no frames.
+    pub hardware: bool,
+    /// By the kernel, where the driver hands a frame over.
+    pub software: bool,
+}
+
+impl Stamping {
+    /// Asks the driver of an interface of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]: there is no such interface. Else what the kernel says.
+    pub fn of_interface(interface: &str) -> io::Result<Self> {
+        timestamping(interface).map(|info| Self::from_bits(info.so_timestamping))
+    }
+
+    fn from_bits(bits: u32) -> Self {
+        let all = |kinds: libc::c_uint| bits & kinds == kinds;
+        Self {
+            hardware: all(libc::SOF_TIMESTAMPING_TX_HARDWARE
+                | libc::SOF_TIMESTAMPING_RX_HARDWARE
+                | libc::SOF_TIMESTAMPING_RAW_HARDWARE),
+            software: all(libc::SOF_TIMESTAMPING_TX_SOFTWARE
+                | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+                | libc::SOF_TIMESTAMPING_SOFTWARE),
+        }
+    }
+}
+
 /// The number N of an interface's `/dev/ptpN`.
 fn clock_index(interface: &str) -> io::Result<u32> {
+    u32::try_from(timestamping(interface)?.clock_index).map_err(|_| no_clock(interface))
+}
+
+fn no_clock(interface: &str) -> io::Error {
+    let what = format!(
+        "interface {interface}: it has no PTP hardware clock ('ethtool -T {interface}' shows it); a NIC with one is needed"
+    );
+    io::Error::new(io::ErrorKind::NotFound, what)
+}
+
+/// What the driver of an interface says of stamps.
+fn timestamping(interface: &str) -> io::Result<abi::TimestampingInfo> {
     let told = |kind, what: String| Err(io::Error::new(kind, format!("interface {interface}: {what}")));
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     let mut info = abi::TimestampingInfo::asking();
@@ -309,12 +352,9 @@ fn clock_index(interface: &str) -> io::Result<u32> {
     };
     // SAFETY: the ioctl reads the name and writes the structure that `request` points to, which lives beyond the call.
     let result = unsafe { abi::ethtool(socket.as_raw_fd(), &raw mut request) };
-    match result.map(|_| info.clock_index) {
-        Ok(index) if index >= 0 => Ok(index as u32),
-        Ok(_) | Err(nix::errno::Errno::EOPNOTSUPP) => told(
-            io::ErrorKind::NotFound,
-            format!("it has no PTP hardware clock ('ethtool -T {interface}' shows it); a NIC with one is needed"),
-        ),
+    match result {
+        Ok(_) => Ok(info),
+        Err(nix::errno::Errno::EOPNOTSUPP) => Err(no_clock(interface)),
         Err(nix::errno::Errno::ENODEV) => told(io::ErrorKind::NotFound, "there is no such interface here".to_owned()),
         Err(errno) => told(io::Error::from(errno).kind(), format!("asking for its clock: {}", errno.desc())),
     }
@@ -330,6 +370,21 @@ mod tests {
         bytes[8..12].copy_from_slice(&nanos.to_ne_bytes());
         bytes[16..20].copy_from_slice(&index.to_ne_bytes());
         bytes
+    }
+
+    #[test]
+    fn stamps_count_only_where_frames_are_stamped_out_and_in() {
+        let told = |bits| {
+            let Stamping { hardware, software } = Stamping::from_bits(bits);
+            (hardware, software)
+        };
+        // An igb, a veth, netdevsim with a mock clock, and nothing.
+        assert_eq!(told(0x5f), (true, true));
+        assert_eq!(told(0x1a), (false, true));
+        assert_eq!(told(0x18), (false, false));
+        assert_eq!(told(0), (false, false));
+        assert_eq!(Stamping::of_interface("lo").map(|stamping| stamping.hardware).ok(), Some(false));
+        assert!(Stamping::of_interface("no-such-if").is_err());
     }
 
     #[test]

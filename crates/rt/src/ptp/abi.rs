@@ -110,7 +110,8 @@ ioctl_write_ptr!(set_pin, b'=', 16, Pin);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimestampingInfo {
     command: u32,
-    so_timestamping: u32,
+    /// Bits of `SOF_TIMESTAMPING_…`.
+    pub(super) so_timestamping: u32,
     /// Below 0: none.
     pub(super) clock_index: i32,
     tx_types: u32,
