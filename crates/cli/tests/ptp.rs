@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -219,7 +220,7 @@ fn two_ptp4l_over_a_veth_are_watched_and_end_with_us() {
         (master.clock.as_ref(), master.clock.as_ref())
     );
     assert!(master.offset_all.is_none() && master.clock.is_some());
-    assert!(master.notes.iter().any(|note| note.contains("no hardware clock")), "{:?}", master.notes);
+    assert!(master.notes.iter().any(|note| note.contains("no hardware stamps")), "{:?}", master.notes);
     let all = slave.offset_all.as_ref().unwrap();
     assert!(all.count >= 8 && all.classes.iter().map(|class| class.1).sum::<u64>() == all.count);
     assert_eq!(slave.offset_rms8.as_ref().unwrap().count, all.count / 8);
@@ -291,6 +292,32 @@ fn ptp4l_ends_when_we_are_killed_and_its_own_end_is_told() {
 }
 
 #[test]
+fn a_program_that_fails_is_told_in_its_own_words() {
+    let test = "a ptp4l that fails";
+    if !can_run(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, net, out) = (scenario(folder.path()), Namespaces::new("words"), folder.path().join("out"));
+    // Stands first on PATH, says what no list of faults knows, and ends.
+    let program = folder.path().join("ptp4l");
+    fs::write(&program, "#!/bin/sh\necho 'the moon is in the way' >&2\nexit 7\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("ip")
+        .args(["netns", "exec", &net.0[0], DOWNBEAT, "ptp", "run", text(&file), "--host", "pub", "--free-running"])
+        .args(["--duration", "20s", "--out", text(&out)])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    refused(&output, 3, &["ptp4l ended with code 7", "mend"]);
+    assert!(stdout(&output).contains("the moon is in the way"), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("rms"), "a table of nothing: {}", stdout(&output));
+    let faults: Vec<_> = read_ptp(&out).unwrap().events.into_iter().filter(|event| event.kind == "fault").collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+}
+
+#[test]
 fn a_slave_locks_in_the_laboratory() {
     let test = "a slave that locks";
     if !has_linuxptp(test) {
@@ -322,6 +349,12 @@ fn a_slave_locks_in_the_laboratory() {
         sleep 20
         (sleep 2; exec phc2sys -c /dev/ptp0 -s CLOCK_REALTIME -O 0 -m) | ./downbeat ptp watch --uds $uds --log - --duration 30s --out watch > watch.log
         wait $run
+        # A clock alone makes no stamps: netdevsim has a mock one, and stamps nothing that it sends.
+        mock=$(ls /sys/bus/netdevsim/devices/netdevsim1/net)
+        sed "s/\"va\"/\"$mock\"/" clocks.toml > mock.toml
+        if ./downbeat ptp run mock.toml --host pub --out mock 2> mock.log; then echo "$mock was taken" >&2; exit 9; fi
+        grep -q 'stamps no frames' mock.log || { cat mock.log >&2; exit 9; }
+        test ! -e mock || { echo 'a refusal made a folder' >&2; exit 9; }
         ./downbeat ptp report slave watch >&2
         cat slave/ptp.json; echo; echo ====; cat watch/ptp.json
     "#;

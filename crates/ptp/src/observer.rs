@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use measure::{
-    ClockError, Convergence, Course, PTP_FORMAT, PtpEvent, PtpFile, PtpPort, PtpRow, ResultsError, SystemClockFigures,
-    Tally,
-};
+use measure::{Course, PtpEvent, PtpPort, PtpRow, ResultsError, Tally};
 use rt::clock;
 use units::Nanos;
 
@@ -14,6 +11,8 @@ use crate::log::{self, Said};
 use crate::management::{Answer, ClockIdentity, port_state_named};
 use crate::shelf::Shelf;
 use crate::watch::{Facts, Options};
+
+mod conclusion;
 
 /// Events that are kept.
 const EVENTS: usize = 1_000;
@@ -69,6 +68,10 @@ pub(crate) struct Observer {
     grandmaster: Option<(ClockIdentity, Arc<str>)>,
     last_ingress: i64,
     offset_seen: bool,
+    /// When the last sync message was seen.
+    last_sample: Option<i64>,
+    /// What lies between two of them, nanoseconds, as the port tells.
+    sync_interval: i64,
     stamps: Option<&'static str>,
     servo: Option<u8>,
     frequency: Option<f64>,
@@ -106,6 +109,8 @@ impl Observer {
             grandmaster: None,
             last_ingress: 0,
             offset_seen: false,
+            last_sample: None,
+            sync_interval: 0,
             stamps: facts.stamps,
             servo: None,
             frequency: None,
@@ -151,7 +156,8 @@ impl Observer {
             Answer::Default { clock } => self.clock = Some(*clock),
             Answer::Current { path_delay } => self.path_delay = Some(*path_delay).filter(|delay| *delay != 0),
             Answer::Parent { grandmaster } => self.grandmaster_is(*grandmaster),
-            Answer::Port { number, state, peer_delay, peer_to_peer, .. } => {
+            Answer::Port { number, state, peer_delay, peer_to_peer, log_sync } => {
+                self.sync_interval = interval(*log_sync);
                 if *peer_to_peer {
                     self.peer_delay.insert(*number, *peer_delay);
                 }
@@ -254,6 +260,7 @@ impl Observer {
             None => (None, None),
         };
         let delay = self.path_delay.or_else(|| self.peer_delay.get(&number?).copied());
+        self.last_sample = Some(at);
         self.all.record(offset);
         self.all_eights.record(offset);
         if self.locked_at.is_some() {
@@ -374,101 +381,12 @@ impl Observer {
             if silent { ("silent", format!("ptp4l does not answer{why}")) } else { ("back", "ptp4l answers".into()) };
         self.event(self.now(), kind, text);
     }
+}
 
-    /// The result.
-    pub(crate) fn finish(self, ended: String) -> Result<PtpFile, ResultsError> {
-        let lasted_ns = self.now();
-        let (clock_error, clock_error_unknown) = match self.clock_error(lasted_ns) {
-            Ok(error) => (Some(error), None),
-            Err(why) => (None, Some(why)),
-        };
-        let from = if self.facts.started { "ptp4l started" } else { "watching began" };
-        let best_master_ns = self.best_master.or(self.own_best.filter(|_| !self.offset_seen));
-        let servo_lock_ns = self.locked_at.and_then(|at| Some(at - self.best_master?));
-        let own = self.grandmaster.as_ref().is_some_and(|(found, _)| Some(*found) == self.clock);
-        let mut notes = Vec::new();
-        if self.stamps == Some("hardware") && self.system.is_empty() && clock_error.is_some() {
-            notes.push(
-                "how far the system clock is from the interface's is not in the clock error: no phc2sys was watched"
-                    .into(),
-            );
-        }
-        if own && self.facts.free_running != Some(true) && self.all.count() == 0 {
-            notes.push("this host is the grandmaster: the others' offsets are to its clock".into());
-        }
-        let eights = if self.locked_at.is_some() { self.kept_eights } else { self.all_eights };
-        let systems = self.system.into_iter().map(|(clock, system)| SystemClockFigures {
-            clock,
-            offset: system.offset.figures(),
-            read_delay: system.read_delay.figures(),
-            course: system.course,
-        });
-        Ok(PtpFile {
-            format: PTP_FORMAT.into(),
-            began_utc_s: self.began_utc_s,
-            lasted_ns,
-            ended,
-            domain: self.domain,
-            stamps: self.stamps.unwrap_or("unknown").into(),
-            free_running: self.facts.free_running,
-            clock: self.clock.map(|clock| clock.to_string()),
-            grandmaster: self.grandmaster.map(|(found, _)| found.to_string()),
-            ports: self.ports.into_values().collect(),
-            convergence: Convergence {
-                from: from.into(),
-                best_master_ns,
-                servo_lock_ns,
-                first_offsets: self.first_offsets,
-            },
-            offset: self.kept.figures(),
-            offset_all: self.all.figures(),
-            offset_rms8: eights.tally.figures(),
-            path_delay: self.delays.figures(),
-            system: systems.collect(),
-            clock_error,
-            clock_error_unknown,
-            events: self.events,
-            events_left_out: self.events_left_out,
-            offset_course: self.offset_course,
-            path_delay_course: self.delay_course,
-            rows: self.shelf.finish()?,
-            notes,
-            ..PtpFile::default()
-        })
-    }
-
-    fn clock_error(&self, lasted_ns: i64) -> Result<ClockError, String> {
-        if self.facts.free_running == Some(true) {
-            return Err(
-                "ptp4l steered no clock (free_running): what was observed is of the path and two clocks, and bounds \
-                        nothing"
-                    .into(),
-            );
-        }
-        let own = self.grandmaster.as_ref().is_some_and(|(found, _)| Some(*found) == self.clock);
-        let kept = self.kept.figures();
-        if kept.is_none() && !(own && self.all.count() == 0) {
-            return Err("the clock has never locked to a grandmaster while it was watched".into());
-        }
-        let figures = || self.system.values().filter_map(|system| system.offset.figures());
-        let read = self.system.values().filter_map(|system| system.read_delay.figures()).map(|figures| figures.max_ns);
-        let offset_ns = kept.as_ref().map_or(0, |figures| figures.max_abs());
-        let system_ns = figures().map(|figures| figures.max_abs()).max().unwrap_or(0);
-        let read_ns = read.max().unwrap_or(0);
-        let samples = kept.map_or_else(|| figures().map(|figures| figures.count).sum(), |figures| figures.count);
-        if !self.system.is_empty() && figures().next().is_none() {
-            return Err("phc2sys has never locked while it was watched".into());
-        }
-        Ok(ClockError {
-            epsilon_ns: offset_ns.saturating_add(system_ns).saturating_add(read_ns),
-            offset_ns,
-            system_ns,
-            read_ns,
-            samples,
-            lasted_ns: lasted_ns - self.locked_at.unwrap_or(0).max(0),
-            stamps: self.stamps.unwrap_or("unknown").into(),
-        })
-    }
+/// Two to this power seconds, in nanoseconds; a day at most, as an int8 of a stranger's may say more.
+fn interval(log: i8) -> i64 {
+    let span = 2_f64.powi(log.into()) * 1e9;
+    span.min(86_400e9) as i64
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use measure::PtpFile;
+
 use super::*;
 
 const GRANDMASTER: ClockIdentity = ClockIdentity([1; 8]);
@@ -151,4 +153,55 @@ fn events_are_bounded() {
     (0..EVENTS + 7).for_each(|_| seen.silence(true, None));
     let file = seen.finish("duration".into()).unwrap();
     assert_eq!((file.events.len(), file.events_left_out), (EVENTS, 7));
+}
+
+/// Puts the beginning of the watch, and all that was seen, so many seconds back.
+fn later(observer: &mut Observer, seconds: i64) {
+    observer.began -= Nanos(seconds * 1_000_000_000);
+}
+
+#[test]
+fn a_clock_that_ran_off_unseen_has_no_stated_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let locked = |log_sync| {
+        let mut seen = observer(&dir, &started());
+        let peer = Answer::Port { number: 1, state: "SLAVE", peer_delay: 77, peer_to_peer: true, log_sync };
+        seen.answer(&peer).unwrap();
+        (0..8).for_each(|index| sync(&mut seen, 1 + index, 40));
+        seen
+    };
+    // Eight messages a second, and then none for a minute.
+    let mut seen = locked(-3);
+    later(&mut seen, 60);
+    let file = seen.finish("duration".into()).unwrap();
+    let why = file.clock_error_unknown.unwrap();
+    assert!(file.clock_error.is_none() && why.contains("no sync message") && why.contains("60"), "{why}");
+    // The same pause with a message behind it: its offset holds what the clock ran off.
+    let mut seen = locked(-3);
+    later(&mut seen, 60);
+    sync(&mut seen, 99, -7_000);
+    let file = seen.finish("duration".into()).unwrap();
+    assert_eq!(file.clock_error.map(|error| error.offset_ns), Some(7_000));
+    // A second without is nothing, and with a message every 32 s a minute is nothing.
+    for (log_sync, seconds) in [(-3, 1), (5, 60)] {
+        let mut seen = locked(log_sync);
+        later(&mut seen, seconds);
+        assert!(seen.finish("duration".into()).unwrap().clock_error.is_some(), "{log_sync} {seconds}");
+    }
+}
+
+#[test]
+fn an_interval_that_cannot_be_is_harmless() {
+    assert_eq!((interval(-3), interval(0), interval(i8::MIN)), (125_000_000, 1_000_000_000, 0));
+    assert_eq!(interval(i8::MAX), 86_400_000_000_000);
+}
+
+#[test]
+fn last_words_are_told_whatever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = observer(&dir, &started());
+    assert!(!seen.line("failed to create a clock"), "it has no mark of ptp4l's");
+    seen.last_words(["failed to create a clock".into()]);
+    let file = seen.finish("ptp4l ended with code 255".into()).unwrap();
+    assert_eq!((kinds(&file), file.events[0].text.as_str()), (vec!["fault"], "failed to create a clock"));
 }

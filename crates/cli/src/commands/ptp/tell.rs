@@ -31,15 +31,7 @@ pub(super) fn result(file: &PtpFile) {
         seconds(convergence.best_master_ns),
         seconds(convergence.servo_lock_ns)
     );
-    println!("{:44}{:>12}{:>12}{:>12}{:>12}{:>10}", "ns", "min", "mean", "rms", "max", "count");
-    row("offset since the lock", file.offset.as_ref());
-    row("offset, all", file.offset_all.as_ref());
-    row("offset, rms of eight", file.offset_rms8.as_ref());
-    row("path delay", file.path_delay.as_ref());
-    for system in &file.system {
-        row(&format!("phc2sys {}", system.clock), system.offset.as_ref());
-        row(&format!("phc2sys {}, reading", system.clock), system.read_delay.as_ref());
-    }
+    figures(file);
     let rows = &file.rows;
     if rows.dropped > 0 {
         println!("samples: {} in files, {} older ones dropped", rows.count, rows.dropped);
@@ -52,8 +44,25 @@ pub(super) fn result(file: &PtpFile) {
     }
 }
 
-fn row(name: &str, figures: Option<&Figures>) {
-    if let Some(f) = figures {
+/// The table; nothing where nothing was measured.
+fn figures(file: &PtpFile) {
+    let own = [
+        ("offset since the lock", &file.offset),
+        ("offset, all", &file.offset_all),
+        ("offset, rms of eight", &file.offset_rms8),
+        ("path delay", &file.path_delay),
+    ];
+    let mut rows: Vec<(String, &Figures)> =
+        own.into_iter().filter_map(|(name, figures)| Some((name.to_owned(), figures.as_ref()?))).collect();
+    for system in &file.system {
+        let clock = &system.clock;
+        rows.extend(system.offset.iter().map(|figures| (format!("phc2sys {clock}"), figures)));
+        rows.extend(system.read_delay.iter().map(|figures| (format!("phc2sys {clock}, reading"), figures)));
+    }
+    if !rows.is_empty() {
+        println!("{:44}{:>12}{:>12}{:>12}{:>12}{:>10}", "ns", "min", "mean", "rms", "max", "count");
+    }
+    for (name, f) in rows {
         println!("{name:44}{:>12}{:>12.1}{:>12.1}{:>12}{:>10}", f.min_ns, f.mean_ns, f.rms_ns, f.max_ns, f.count);
     }
 }
