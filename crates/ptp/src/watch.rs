@@ -111,14 +111,9 @@ pub fn watch(
         let until = Instant::now() + wall(options.poll);
         let asked = questions(round).iter().try_for_each(|id| client.ask(*id));
         round += 1;
-        loop {
-            match client.answer(until).map_err(machine("reading ptp4l's answer"))? {
-                Some(answer) => {
-                    observer.answer(&answer).map_err(|error| PtpError::Machine(error.to_string()))?;
-                    answered = Instant::now();
-                }
-                None => break,
-            }
+        while let Some(answer) = client.answer(until).map_err(machine("reading ptp4l's answer"))? {
+            observer.answer(&answer).map_err(|error| PtpError::Machine(error.to_string()))?;
+            answered = Instant::now();
         }
         let now_silent = answered.elapsed() > SILENCE;
         if now_silent != silent {
