@@ -4,6 +4,8 @@ pub(crate) mod apply;
 pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod ctl;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod join;
 pub(crate) mod kernel_lab;

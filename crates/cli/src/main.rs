@@ -47,6 +47,10 @@ enum Command {
     Check(commands::check::Arguments),
     /// Write what a scenario asks of Linux: tc, ip, ethtool, ptp4l
     Render(commands::render::Arguments),
+    /// Make scenarios of other tools' files: TSN stream files, talker requests of detd
+    Import(commands::import::Arguments),
+    /// Write a scenario for other tools: TSN stream files, requests of detd, YANG instance data for switches
+    Export(commands::export::Arguments),
     /// Compute worst-case delays in exact arithmetic
     Bound(commands::bound::Arguments),
     /// Run a scenario in virtual time
@@ -113,6 +117,8 @@ fn main() -> ExitCode {
         Command::Init(arguments) => arguments.execute(),
         Command::Check(arguments) => arguments.execute(),
         Command::Render(arguments) => arguments.execute(),
+        Command::Import(arguments) => arguments.execute(),
+        Command::Export(arguments) => arguments.execute(),
         Command::Bound(arguments) => arguments.execute(),
         Command::Simulate(arguments) => arguments.execute(),
         Command::Run(arguments) => arguments.execute(),

@@ -12,15 +12,15 @@ pub const BRIDGE: &str = "br0";
 
 /// What passes a port of a bridge, in or out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Passing {
+pub struct Passing {
     /// VLANs of tagged frames.
-    pub(crate) vids: BTreeSet<u16>,
+    pub vids: BTreeSet<u16>,
     /// Whether frames without tag, or with a priority tag, pass.
-    pub(crate) untagged: bool,
+    pub untagged: bool,
 }
 
 /// What passes a port of a bridge: it leaves there, or has left the port at the other end of the link before.
-pub(crate) fn passing(scenario: &Scenario, id: PortId) -> Passing {
+pub fn passing(scenario: &Scenario, id: PortId) -> Passing {
     let mut passing = Passing::default();
     let other = PortId(id.0 ^ 1);
     let here = |path: &[PortId]| path.iter().any(|port| *port == id || *port == other);
@@ -45,7 +45,7 @@ fn forwarder(scenario: &Scenario, host: HostId) -> Option<Forwarder> {
 }
 
 /// The VLAN that untagged frames are counted to inside the bridge: the lowest that no stream has.
-fn native_vid(scenario: &Scenario) -> u16 {
+pub fn native_vid(scenario: &Scenario) -> u16 {
     (1..=4094).find(|vid| scenario.streams.iter().all(|stream| stream.vid != *vid)).unwrap_or(1)
 }
 

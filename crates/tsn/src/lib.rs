@@ -45,9 +45,10 @@ pub mod rules;
 mod shown;
 mod vlan;
 
-pub use bridge::BRIDGE;
+pub use bridge::{BRIDGE, Passing, native_vid, passing};
 pub use elsewhere::elsewhere;
 pub use plan::{Command, Existing, Form, Plan, PlannedFile, Program, Setting, Step, Undo, plan};
 pub use port::{DEFAULT_KERNEL, LinuxPort, Place, device};
 pub use rules::{Finding, Severity, Situation};
 pub use shown::named_json;
+pub use vlan::device as vlan_device;

@@ -13,7 +13,7 @@ use crate::ptp;
 const NAME_CHARS: usize = 15;
 
 /// The device of a VLAN on an interface: `eth1.3000`.
-pub(crate) fn device(interface: &str, vid: u16) -> String {
+pub fn device(interface: &str, vid: u16) -> String {
     let name = format!("{interface}.{vid}");
     if name.len() <= NAME_CHARS { name } else { format!("vlan{vid}") }
 }
