@@ -32,8 +32,21 @@ const SHORTEST_PERIOD: u64 = 1_000;
 const EXAMPLE: &str = r#"{ "interface": "eth0", "period": 2000000, "size": 1522, "dmac": "7a:b9:ed:d6:d2:12", "vid": 3, "pcp": 6, "txmin": 250000, "txmax": 250000 }"#;
 /// What else is read; the second of a pair is the JSON mapping of protobuf.
 const KEYS: [&str; 15] = [
-    "interface", "period", "interval", "size", "dmac", "addr", "vid", "pcp", "txmin", "txmax", "txoffset",
-    "setup_socket", "setupSocket", "basetime", "talker",
+    "interface",
+    "period",
+    "interval",
+    "size",
+    "dmac",
+    "addr",
+    "vid",
+    "pcp",
+    "txmin",
+    "txmax",
+    "txoffset",
+    "setup_socket",
+    "setupSocket",
+    "basetime",
+    "talker",
 ];
 
 /// A request.
@@ -76,9 +89,8 @@ pub fn read(text: &str, file: &str) -> Result<(Request, Vec<Note>), Problems> {
 fn read_request(root: &Entry<'_>, sink: &mut Sink) -> Option<Request> {
     let root = root.table(sink, EXAMPLE)?;
     root.note_others(sink, &KEYS);
-    let interface = root
-        .require(sink, &["interface"], r#""interface": "eth0""#)
-        .and_then(|entry| entry.text(sink, r#""eth0""#));
+    let interface =
+        root.require(sink, &["interface"], r#""interface": "eth0""#).and_then(|entry| entry.text(sink, r#""eth0""#));
     let destination =
         root.require(sink, &["dmac", "addr"], r#""dmac": "7a:b9:ed:d6:d2:12""#).and_then(|entry| entry.mac(sink));
     let vid = root.require(sink, &["vid"], r#""vid": 3"#).and_then(|entry| entry.integer(sink, 1..=4094, "", "3"));
@@ -91,7 +103,10 @@ fn read_request(root: &Entry<'_>, sink: &mut Sink) -> Option<Request> {
     if let Some(entry) = root.get(sink, &["basetime"])
         && entry.integer(sink, 0..=U32, "nanoseconds", "0").is_some_and(|base| base > 0)
     {
-        sink.notes.push(Note::new(&entry.at, format!("{} is not taken over: cycles begin at the scenario's base_time", entry.shown())));
+        sink.notes.push(Note::new(
+            &entry.at,
+            format!("{} is not taken over: cycles begin at the scenario's base_time", entry.shown()),
+        ));
     }
     // protobuf leaves out what is false, so a request without `talker` is told by what a talker sends.
     let talks = match root.get(sink, &["talker"]) {
@@ -138,9 +153,17 @@ fn read_talker(root: &json::Table<'_>, sink: &mut Sink) -> Option<Talker> {
         (None, Some((first, _)), Some((last, at))) => {
             let (first, last) = (first?, last?);
             if last < first {
-                sink.problem(&at, format!("is {last}, before txmin"), format!("{first} or later"), "swap txmin and txmax");
+                sink.problem(
+                    &at,
+                    format!("is {last}, before txmin"),
+                    format!("{first} or later"),
+                    "swap txmin and txmax",
+                );
             } else if last > first {
-                sink.notes.push(Note::new(&at, format!("{last} is not taken over: frames are launched at txmin, as detd does")));
+                sink.notes.push(Note::new(
+                    &at,
+                    format!("{last} is not taken over: frames are launched at txmin, as detd does"),
+                ));
             }
             Some(first)
         }
@@ -236,11 +259,7 @@ pub(crate) fn request_of(scenario: &Scenario, stream: &Stream, answer: bool) -> 
         destination: stream.destinations[usize::from(answer)],
         vid: stream.vid,
         pcp: stream.pcp,
-        talker: Some(Talker {
-            period: stream.cycle,
-            size_bytes: stream.frame().link_bytes(),
-            launch: stream.offset,
-        }),
+        talker: Some(Talker { period: stream.cycle, size_bytes: stream.frame().link_bytes(), launch: stream.offset }),
     })
 }
 

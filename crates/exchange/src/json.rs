@@ -206,7 +206,12 @@ impl<'a> Table<'a> {
             let keys: Vec<&str> = self.entries.iter().map(|(key, _)| key.as_str()).collect();
             let near = nearest(name, &keys).map(|near| format!("; did you mean it by \"{near}\"?")).unwrap_or_default();
             let at = if self.at.is_empty() { "the file" } else { &self.at };
-            sink.problem(at, format!("\"{name}\" is missing{near}"), format!("the key \"{name}\""), format!("add for example {example}"));
+            sink.problem(
+                at,
+                format!("\"{name}\" is missing{near}"),
+                format!("the key \"{name}\""),
+                format!("add for example {example}"),
+            );
         }
         found
     }
@@ -276,7 +281,13 @@ impl<'a> Entry<'a> {
     }
 
     /// A whole number in `range`; `unit` says what it counts, or is empty.
-    pub(crate) fn integer(&self, sink: &mut Sink, range: RangeInclusive<u64>, unit: &str, example: &str) -> Option<u64> {
+    pub(crate) fn integer(
+        &self,
+        sink: &mut Sink,
+        range: RangeInclusive<u64>,
+        unit: &str,
+        example: &str,
+    ) -> Option<u64> {
         if let Node::Number(number) = self.node
             && let Some(number) = number.as_u64().filter(|number| range.contains(number))
         {

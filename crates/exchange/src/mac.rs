@@ -28,7 +28,9 @@ mod tests {
             assert_eq!(parse(text), Some(address), "{text}");
         }
         assert_eq!(with(address, "-"), "01-00-5E-00-00-AB");
-        for text in ["", "01:00:5E:00:00", "01:00:5E:00:00:01:02", "01:00:5E:00:00:+1", "1:0:5E:0:0:1", "é1:00:5E:00:00:01"] {
+        for text in
+            ["", "01:00:5E:00:00", "01:00:5E:00:00:01:02", "01:00:5E:00:00:+1", "1:0:5E:0:0:1", "é1:00:5E:00:00:01"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
         assert_eq!(parse("00:00:00:00:00:00"), None);

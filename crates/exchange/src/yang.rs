@@ -60,19 +60,35 @@ pub fn of_bridge(scenario: &Scenario, host: HostId, called: &Called) -> Result<(
     }
     let bridge = called.bridge.as_deref().unwrap_or(name);
     if bridge.chars().count() > NAME_CHARS {
-        return Err(one(&scenario.name, "--bridge", "is too long", format!("at most {NAME_CHARS} characters"), "shorten it"));
+        return Err(one(
+            &scenario.name,
+            "--bridge",
+            "is too long",
+            format!("at most {NAME_CHARS} characters"),
+            "shorten it",
+        ));
     }
     let component = called.component.as_deref().unwrap_or(COMPONENT);
     let ports = LinuxPort::all(scenario, host);
     let mut notes = defaults(scenario, called, &ports);
     let vlans = Vlans::of(scenario, &ports);
-    let interfaces = ports.iter().map(|port| interface(scenario, port, component, &vlans, &mut notes)).collect::<Vec<_>>();
+    let interfaces =
+        ports.iter().map(|port| interface(scenario, port, component, &vlans, &mut notes)).collect::<Vec<_>>();
     notes.extend(vlans.notes(scenario, &ports));
     if interfaces.is_empty() {
-        return Err(one(&scenario.name, format!("host {name}"), "has no port for streams", "a bridge with links", "add `[[links]]`"));
+        return Err(one(
+            &scenario.name,
+            format!("host {name}"),
+            "has no port for streams",
+            "a bridge with links",
+            "add `[[links]]`",
+        ));
     }
     let document = table([
-        ("ieee802-dot1q-bridge:bridges", table([("bridge", vec![of_component(bridge, component, called, &vlans)].into())])),
+        (
+            "ieee802-dot1q-bridge:bridges",
+            table([("bridge", vec![of_component(bridge, component, called, &vlans)].into())]),
+        ),
         ("ietf-interfaces:interfaces", table([("interface", interfaces.into())])),
     ]);
     Ok((json::write(&document), notes))
@@ -89,7 +105,9 @@ fn defaults(scenario: &Scenario, called: &Called, ports: &[LinuxPort<'_>]) -> Ve
     let numbers: Vec<String> = ports
         .iter()
         .zip(1..)
-        .map(|(port, number)| format!("{number} = {} to {}", port.device, scenario.host(scenario.port(port.id).peer).name))
+        .map(|(port, number)| {
+            format!("{number} = {} to {}", port.device, scenario.host(scenario.port(port.id).peer).name)
+        })
         .collect();
     notes.push(Note::new("port numbers", format!("counted in the order of the links: {}", numbers.join(", "))));
     notes
@@ -133,7 +151,8 @@ impl Vlans {
         let mut notes = Vec::new();
         let here = |path: &[PortId]| ports.iter().any(|port| path.contains(&port.id));
         for stream in &scenario.streams {
-            if stream.tag() == Some((0, stream.pcp)) && (here(&stream.path) || stream.echo && here(&stream.return_path)) {
+            if stream.tag() == Some((0, stream.pcp)) && (here(&stream.path) || stream.echo && here(&stream.return_path))
+            {
                 notes.push(Note::new(
                     format!("stream {}", stream.name),
                     "has VID 0: a bridge takes its priority and sends it on without a tag; give it a VID",
@@ -169,7 +188,10 @@ fn registration(vid: u16, vlans: &Vlans) -> Node {
             ("port-ref", (port as u64 + 1).into()),
             (
                 "static-vlan-registration-entries",
-                table([("registrar-admin-control", "fixed-new-ignored".into()), ("vlan-transmitted", transmitted.into())]),
+                table([
+                    ("registrar-admin-control", "fixed-new-ignored".into()),
+                    ("vlan-transmitted", transmitted.into()),
+                ]),
             ),
         ]))
     };
@@ -205,7 +227,8 @@ fn interface(scenario: &Scenario, port: &LinuxPort<'_>, component: &str, vlans: 
         bridge_port.push(("pvid".to_owned(), u64::from(vlans.native).into()));
     }
     // The model takes the PCP as the priority.
-    bridge_port.push(("priority-regeneration".to_owned(), Node::Table(by_priority(|priority| u64::from(priority).into()))));
+    bridge_port
+        .push(("priority-regeneration".to_owned(), Node::Table(by_priority(|priority| u64::from(priority).into()))));
     bridge_port.push(("pcp-selection".to_owned(), "8P0D".into()));
     let mut classes = vec![("number-of-traffic-classes".to_owned(), u64::from(port.class_count()).into())];
     classes.extend(by_priority(|priority| u64::from(port.queue.class_of(priority)).into()));
@@ -247,7 +270,9 @@ fn unsaid(at: &str, port: &LinuxPort<'_>) -> Vec<Note> {
     for class in 0..port.class_count().min(if port.classes().is_some() { 8 } else { 0 }) {
         match port.shaper(class) {
             Shaper::None => {}
-            Shaper::Cbs(cbs) => not(format!("the credit-based shaper of class {class}, {}, is not said", cbs.idle_slope)),
+            Shaper::Cbs(cbs) => {
+                not(format!("the credit-based shaper of class {class}, {}, is not said", cbs.idle_slope))
+            }
             Shaper::Etf(_) => not(format!("launch times of class {class} are not said: a bridge has none")),
         }
     }

@@ -91,7 +91,8 @@ impl Arguments {
             Format::Detd { file, host, request, out } => {
                 let scenario = output::read_scenario(&file)?;
                 let Some(request) = request else {
-                    let (text, notes) = detd::of_host(&scenario, publisher(&scenario, host.as_deref())?).map_err(wrong)?;
+                    let (text, notes) =
+                        detd::of_host(&scenario, publisher(&scenario, host.as_deref())?).map_err(wrong)?;
                     tell_notes(&notes);
                     write(&text, out.as_deref())?;
                     return Ok(MET);

@@ -119,7 +119,8 @@ const MOST_BYTES: u64 = 16 << 20;
 pub(crate) fn read(path: &Path) -> Result<(String, String), Failure> {
     use std::io::Read;
     let shown = path.display().to_string();
-    let failed = |why: String| Failure::input(format!("{shown} could not be read: {why}\n  mend: name a file of UTF-8 text"));
+    let failed =
+        |why: String| Failure::input(format!("{shown} could not be read: {why}\n  mend: name a file of UTF-8 text"));
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
     file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;

@@ -66,9 +66,16 @@ pub fn add(request: &Request, scenario: &Scenario, told: &Told, file: &str) -> R
         ("offset", talker.launch.to_string().into(), format!("request: txmin {}", talker.launch.0)),
     ];
     let unreadable = |error: String| {
-        one(&scenario.name, "the scenario", error, "TOML with streams that can be added to", "write `[[streams]]` tables")
+        one(
+            &scenario.name,
+            "the scenario",
+            error,
+            "TOML with streams that can be added to",
+            "write `[[streams]]` tables",
+        )
     };
-    let mut document: DocumentMut = scenario.source.parse().map_err(|error: toml_edit::TomlError| unreadable(error.to_string()))?;
+    let mut document: DocumentMut =
+        scenario.source.parse().map_err(|error: toml_edit::TomlError| unreadable(error.to_string()))?;
     let heading = format!("\n# {}, a talker request of detd.\n", one_line(file));
     let streams = document.as_table_mut().entry("streams").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     match streams {
@@ -105,8 +112,10 @@ fn push_inline(array: &mut Array, values: Vec<(&str, Value, String)>) {
 
 fn writer(request: &Request, scenario: &Scenario, told: &Told, file: &str) -> Result<HostId, Problems> {
     let hosts = hosts_with(scenario, &request.interface);
-    let names = |hosts: &[HostId]| hosts.iter().map(|host| scenario.host(*host).name.as_str()).collect::<Vec<_>>().join(", ");
-    let wrong = |what: String, help: String| one(file, "interface", what, "an interface of one station of the scenario", help);
+    let names =
+        |hosts: &[HostId]| hosts.iter().map(|host| scenario.host(*host).name.as_str()).collect::<Vec<_>>().join(", ");
+    let wrong =
+        |what: String, help: String| one(file, "interface", what, "an interface of one station of the scenario", help);
     match (told.host, hosts.as_slice()) {
         (Some(host), hosts) if hosts.contains(&host) => Ok(host),
         (None, [host]) => Ok(*host),
@@ -152,7 +161,8 @@ fn variables(talker: Talker, file: &str) -> Result<(u16, u32), Problems> {
     let frame = |variables| FrameSize::tagged(FieldEncoding::Variant.payload_bytes(variables));
     // A frame of one variable is one byte below the minimum, so every size of a request holds one.
     let most = (1..=165).rev().find(|variables| {
-        frame(*variables).payload_bytes() <= units::MAX_PAYLOAD_BYTES && frame(*variables).link_bytes() <= talker.size_bytes
+        frame(*variables).payload_bytes() <= units::MAX_PAYLOAD_BYTES
+            && frame(*variables).link_bytes() <= talker.size_bytes
     });
     most.map(|variables| (variables, frame(variables).link_bytes())).ok_or_else(|| {
         one(

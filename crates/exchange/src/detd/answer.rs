@@ -40,7 +40,10 @@ pub fn answer(request: &Request, scenario: &Scenario, host: Option<HostId>) -> R
     hosts.retain(|found| host.is_none_or(|host| host == *found));
     if hosts.is_empty() {
         let whose = host.map_or_else(|| "no station".to_owned(), |host| format!("{} not", scenario.host(host).name));
-        return Reply::refused("interface", format!("{whose} has \"{}\" in the scenario; `interface` of a host names it", request.interface));
+        return Reply::refused(
+            "interface",
+            format!("{whose} has \"{}\" in the scenario; `interface` of a host names it", request.interface),
+        );
     }
     let found = hosts.iter().find_map(|host| Some((*host, planned(request, scenario, *host)?)));
     let Some((host, (stream, answer))) = found else {
@@ -105,7 +108,10 @@ fn differs(request: &Request, scenario: &Scenario, stream: &Stream, answer: bool
         return Some(Note::new("period", format!("stream {name} has {}, asked for {}", planned.period, asked.period)));
     }
     if planned.launch != asked.launch {
-        return Some(Note::new("txmin", format!("stream {name} is launched at {}, asked for {}", planned.launch, asked.launch)));
+        return Some(Note::new(
+            "txmin",
+            format!("stream {name} is launched at {}, asked for {}", planned.launch, asked.launch),
+        ));
     }
     // detd's size is what the gate stays open for: a shorter frame fits, a longer does not.
     if planned.size_bytes > asked.size_bytes {

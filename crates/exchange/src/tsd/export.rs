@@ -133,7 +133,9 @@ fn of_port(scenario: &Scenario, id: PortId) -> Vec<Note> {
                 notes.extend(shaped(shaper).map(|what| Note::new(&at, format!("{what} of class {class} is not said"))));
             }
         }
-        queue => notes.push(Note::new(&at, format!("its queue {} is not said; every stream is in class 0", queue.kind()))),
+        queue => {
+            notes.push(Note::new(&at, format!("its queue {} is not said; every stream is in class 0", queue.kind())))
+        }
     }
     if let Queue::Taprio { .. } = port.queue {
         notes.push(Note::new(&at, "its gates are not said: Time Specific Departure has launch times in their place"));
@@ -153,7 +155,13 @@ fn of_rest(scenario: &Scenario, host: HostId) -> Vec<Note> {
         .collect();
     notes.push(Note::new("hosts and links", format!("not said, the file is of one machine: {}", others.join(", "))));
     if !scenario.traffic.is_empty() {
-        notes.push(Note::new("traffic", format!("{} flows beside the streams are not said", scenario.traffic.len())));
+        notes.push(Note::new(
+            "traffic",
+            match scenario.traffic.len() {
+                1 => "1 flow beside the streams is not said".to_owned(),
+                count => format!("{count} flows beside the streams are not said"),
+            },
+        ));
     }
     if !scenario.requirement.is_empty() {
         notes.push(Note::new("requirement", "not said"));

@@ -44,7 +44,8 @@ pub fn to_scenario(read: &StreamFile, name: &str, file: &str, left: &[Note]) -> 
 
 /// The nearest name that a scenario can have, and whether it is the same.
 fn usable(name: &str, otherwise: &str) -> (String, bool) {
-    let mended: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(NAME_CHARS).collect();
+    let mended: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(NAME_CHARS).collect();
     let mended = mended.trim_start_matches('-');
     let same = mended == name;
     (if mended.is_empty() { otherwise.to_owned() } else { mended.to_owned() }, same)
@@ -65,7 +66,10 @@ fn names(streams: &[TimedStream], sink: &mut Sink) -> Vec<String> {
             );
         } else if !same {
             let was = stream.name.escape_debug();
-            sink.notes.push(Note::new(at, format!("\"{was}\" is called \"{name}\": names have ASCII letters, digits and - only")));
+            sink.notes.push(Note::new(
+                at,
+                format!("\"{was}\" is called \"{name}\": names have ASCII letters, digits and - only"),
+            ));
         }
         names.push(name);
     }
