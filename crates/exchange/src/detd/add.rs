@@ -40,7 +40,7 @@ pub fn add(request: &Request, scenario: &Scenario, told: &Told, file: &str) -> R
             "talker",
             "a listener's request adds no stream",
             "the request of a talker",
-            "import that of its talker, and answer this one with `downbeat export detd --request`",
+            "import that of its talker, and answer this one with `downbeat export detd SCENARIO --request`",
         )
     })?;
     let writer = writer(request, scenario, told, file)?;
@@ -55,7 +55,7 @@ pub fn add(request: &Request, scenario: &Scenario, told: &Told, file: &str) -> R
         ));
     }
     let values: Vec<(&str, Value, String)> = vec![
-        ("name", name.as_str().into(), "default".into()),
+        ("name", name.as_str().into(), if told.name.is_some() { "not in the request" } else { "default" }.into()),
         ("writer", scenario.host(writer).name.as_str().into(), format!("request: interface {}", request.interface)),
         ("reader", scenario.host(reader).name.as_str().into(), "not in the request".into()),
         ("variables", i64::from(variables).into(), format!("request: size {}", talker.size_bytes)),
