@@ -35,6 +35,10 @@ pub struct Classes {
     pub shapers: Vec<Shaper>,
 }
 
+/// Frames that wait in one class before the next is dropped: a `pfifo` as long as Linux' `txqueuelen` when nothing says
+/// otherwise.
+pub const QUEUE_FRAMES: usize = 1000;
+
 /// What a traffic class has in front of the port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Shaper {

@@ -11,7 +11,7 @@
 //!   that is in. T2 and T6 are the instant a station's port begins to send, T3 and T7 that of the last bit in. Transmission
 //!   times are rounded down to a picosecond.
 //! * Bridges take a constant latency from the last bit in to the output queue. Ports never interrupt a frame; the class
-//!   with the highest number goes first; a class holds [`QUEUE_FRAMES`] waiting frames and drops what comes then.
+//!   with the highest number goes first; a class holds [`scenario::QUEUE_FRAMES`] waiting frames and drops what comes then.
 //! * Credit-based shapers follow 802.1Q §8.6.8.2 and count physical bits (Linux' software shaper counts less).
 //! * A frame with launch time enters its port's queue exactly then, as with launch time in the NIC, or at once when it
 //!   is handed over too late. Without launch time it enters when it is handed over.
@@ -55,5 +55,5 @@ mod world;
 
 pub use latency::{HostLatency, LatencyError, Measured};
 pub use outcome::{Delays, Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-pub use port::{Arrival, Cause, Fate, Passage, QUEUE_FRAMES, pass};
+pub use port::{Arrival, Cause, Fate, Passage, pass};
 pub use simulate::{Outcome, simulate, trace};

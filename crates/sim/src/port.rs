@@ -5,7 +5,7 @@ mod passage;
 
 use std::collections::VecDeque;
 
-use scenario::{Classes, Queue, Shaper};
+use scenario::{Classes, QUEUE_FRAMES, Queue, Shaper};
 use units::{Picos, Rate};
 
 use crate::credit::{Credit, During};
@@ -13,9 +13,6 @@ use crate::frames::FrameId;
 
 use etf::{Launches, Look};
 pub use passage::{Arrival, Fate, Passage, pass};
-
-/// Frames that wait in one class before the next is dropped: `pfifo` with Linux' default `txqueuelen`.
-pub const QUEUE_FRAMES: usize = 1000;
 
 /// Why a port lost a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,10 @@
 //! From a scenario to its outcome.
 
 use measure::{Collector, Event, Machine, Observations};
-use scenario::{HostKind, Scenario};
+use scenario::{HostKind, QUEUE_FRAMES, Scenario};
 
 use crate::flow::traffic_model;
 use crate::outcome::{Network, Options, SimError};
-use crate::port::QUEUE_FRAMES;
 use crate::world::World;
 
 /// What a simulation gives.

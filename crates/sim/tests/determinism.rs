@@ -3,9 +3,9 @@
 mod common;
 
 use common::{cbs, line, mqprio, stream, udp};
-use downbeat_sim::{HostLatency, Measured, Options, QUEUE_FRAMES, simulate, trace};
+use downbeat_sim::{HostLatency, Measured, Options, simulate, trace};
 use measure::{Event, EventKind, Histogram, Kind, Phase, summarise};
-use scenario::{Scenario, Shaper};
+use scenario::{QUEUE_FRAMES, Scenario, Shaper};
 use units::{Nanos, Rate};
 
 fn scenario() -> Scenario {

@@ -1,6 +1,6 @@
 //! Queue disciplines: the steps of `tc` for a port.
 
-use scenario::{Cbs, Classes, Etf, GateSchedule, Queue, Shaper, TaprioMode};
+use scenario::{Cbs, Classes, Etf, GateSchedule, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
 use units::{Nanos, Rate};
 
 use crate::arithmetic::{self, Credits, LINE_OVERHEAD_BYTES, LONGEST_FRAME_BYTES, Reservation};
@@ -33,6 +33,10 @@ pub(crate) fn steps(port: &LinuxPort<'_>, steps: &mut Vec<Step>) {
         Queue::Mqprio(classes) => {
             let mut why = vec![title];
             why.extend(map_reason(port, classes));
+            why.push(
+                "pfifo below: mqprio's own leaves are what net.core.default_qdisc says, in which frames of a class overtake"
+                    .to_owned(),
+            );
             let preempts = port.nic.preemptable != 0;
             if preempts {
                 why.push(fp_reason(port));
@@ -87,7 +91,13 @@ fn children(port: &LinuxPort<'_>, classes: &Classes, root: usize, steps: &mut Ve
     // The highest class first: drivers want the upper of two shapers before the lower, and off in reverse.
     for (class, shaper) in classes.shapers.iter().enumerate().rev() {
         let (words, why, existing) = match shaper {
-            Shaper::None => continue,
+            Shaper::None => match port.queue {
+                // Leaves that taprio makes itself are these already, and each child put under it stops its timer.
+                Queue::Taprio { .. } => continue,
+                _ => {
+                    (format!("pfifo limit {QUEUE_FRAMES}"), vec!["first come, first served".into()], Existing::Replaced)
+                }
+            },
             Shaper::Cbs(cbs) => {
                 let credit = &credits[shaped];
                 shaped += 1;

@@ -75,6 +75,7 @@ impl<'a> Planned<'a> {
         match self.kind {
             "cbs" => self.numbers(&["idleslope", "sendslope", "hicredit", "locredit", "offload"], options),
             "etf" => self.etf(options),
+            "pfifo" => self.numbers(&["limit"], options),
             "mqprio" => self.classes(options),
             "taprio" => self.classes(options).or_else(|| self.schedule(options)),
             _ => None,
@@ -265,6 +266,15 @@ mod tests {
     #[track_caller]
     fn expect(line: &str, shown: &str, told: &str) {
         assert_eq!(difference(line, shown).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn a_plain_queue_is_read_back() {
+        let line = "qdisc replace dev va parent 100:2 handle 102: pfifo limit 1000";
+        let shown = r#"[{"kind":"pfifo","handle":"102:","parent":"100:2","options":{"limit":1000}}]"#;
+        assert_eq!(difference(line, shown), None);
+        expect(line, &shown.replace("1000", "50"), "limit is 50, planned 1000");
+        expect(line, &shown.replace("pfifo", "pfifo_fast"), "it is pfifo_fast, planned pfifo");
     }
 
     #[test]
