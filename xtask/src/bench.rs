@@ -35,9 +35,6 @@ use print::{Part, Report, Side};
 use rounds::Failure;
 use surroundings::Surroundings;
 
-/// Share of the bare system call's time that sending or receiving may take.
-const GOAL: f64 = 1.05;
-
 /// Runs `cargo xtask bench` with the arguments after `bench`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     if let Some((of, rest)) = arguments.split_first()

@@ -27,10 +27,11 @@ pub(super) fn measure(pair: &Pair, fields: u16, amount: Amount) -> Result<Vec<Me
     let received_before = frames_received(&pair.far)?;
     let bare = bare(&sender, fields)?;
     let by_hand = by_hand(&sender, fields)?;
-    let ours = ours(&sender, fields)?;
+    let clocked = ours(&sender, fields, true)?;
+    let ours = ours(&sender, fields, false)?;
     let recorded = recorded(&sender, fields)?;
     let traced = traced(pair, fields)?;
-    let rows = vec![bare, by_hand, ours, recorded, traced];
+    let rows = vec![bare, by_hand, ours, clocked, recorded, traced];
     let sent = u64::from(WARM_UP + BATCH) * ((amount.blocks + 1) * amount.batches * rows.len()) as u64;
     let measured = run(rows, amount, BATCH)?;
     match frames_received(&pair.far)? - received_before {
@@ -61,14 +62,19 @@ fn by_hand(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     }))
 }
 
-fn ours(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
+/// With a reading of the clock, if wanted: what a record needs, and is not the record.
+fn ours(sender: &Sender, fields: u16, clocked: bool) -> Result<Row<'_>, Failure> {
     let mut source = streams::source(fields)?;
     let mut cycle = 0;
-    Ok(Row::new("ours", "ours", move || {
+    let (key, name) = if clocked { ("ours_clock", "ours + clock") } else { ("ours", "ours") };
+    Ok(Row::new(key, name, move || {
         timed(|| {
             cycle += 1;
             black_box(source.application(cycle));
             let outgoing = source.publish(streams::ticks(cycle)).ok_or("nothing to publish")?;
+            if clocked {
+                black_box(clock::now());
+            }
             sender.send(outgoing.frame)?;
             Ok(())
         })
@@ -77,7 +83,7 @@ fn ours(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
 
 fn recorded(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     let mut traced = Traced::new(fields)?;
-    Ok(Row::new("ours_record", "ours + record", move || {
+    Ok(Row::new("ours_record", "ours + clock + record", move || {
         let took = timed(|| traced.cycle(sender))?;
         traced.drain()?;
         Ok(took)
@@ -88,7 +94,7 @@ fn traced(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     let sender = Sender::open(&pair.near, SenderOptions { priority: 3, stamps: Stamps::Software, txtime: None })?;
     let mut stamps = sender.stamps(clock::tai_minus_utc())?;
     let mut traced = Traced::new(fields)?;
-    Ok(Row::new("ours_traced", "ours + record + kernel stamps", move || {
+    Ok(Row::new("ours_traced", "ours + clock + record + stamps", move || {
         let first = traced.handle;
         let took = timed(|| traced.cycle(&sender))?;
         traced.drain()?;

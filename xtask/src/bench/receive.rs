@@ -7,9 +7,9 @@ use std::hint::black_box;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use link::{ReceiveWay, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
+use link::{ReceiveWay, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse};
 use nix::sys::socket::{MsgFlags, recvmsg};
-use pubsub::{Endpoint, Reception};
+use pubsub::{Endpoint, Reception, VlanTag};
 use rt::clock;
 use rt::ring::{Consumer, Producer, Ring};
 
@@ -19,7 +19,7 @@ use super::rounds::{Amount, BATCH, Failure, Measured, Row, WARM_UP, run, timed};
 use super::{hand, streams};
 
 /// How many veth pairs the rows need.
-pub(super) const PAIRS: usize = 7;
+pub(super) const PAIRS: usize = 11;
 
 /// Room for some batches of full frames.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -33,15 +33,20 @@ const UNTIL_STAMPS: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Measures all rows with messages of `fields` fields.
 pub(super) fn measure(pairs: &[Pair; PAIRS], fields: u16, amount: Amount) -> Result<Vec<Measured>, Failure> {
-    let [bare_pair, message_pair, hand_pair, link_pair, ours_pair, record_pair, traced_pair] = pairs;
+    let [bare_pair, message_pair, hand_pair, link_pair, ours_pair, clock_pair, record_pair, traced_pair, ..] = pairs;
+    let [.., required_pair, hand_ring_pair, ring_pair] = pairs;
     let rows = vec![
         bare(bare_pair, fields)?,
         with_tag(message_pair, fields)?,
         by_hand(hand_pair, fields)?,
         without_engine(link_pair, fields)?,
-        ours(ours_pair, fields)?,
-        traced("ours_record", "ours + record", record_pair, fields, false)?,
-        traced("ours_traced", "ours + record + kernel stamps", traced_pair, fields, true)?,
+        ours("ours_required", "ours, tag checked by the kernel", required_pair, fields, required())?,
+        ours("ours", "ours", ours_pair, fields, options())?,
+        clocked(clock_pair, fields)?,
+        traced("ours_record", "ours + clock + record", record_pair, fields, false)?,
+        traced("ours_traced", "ours + clock + record + stamps", traced_pair, fields, true)?,
+        by_hand_ring(hand_ring_pair, fields)?,
+        ours("ours_ring", "ours, ring, as in a run", ring_pair, fields, ring())?,
     ];
     std::thread::sleep(UNTIL_STAMPS);
     run(rows, amount, BATCH)
@@ -150,11 +155,35 @@ fn without_engine(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     }))
 }
 
-fn ours(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
+/// With a receive ring, as little as can be.
+fn by_hand_ring(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
+    let mut feed = Feed::new(pair, fields)?;
+    let mut ring = link::bare::Ring::open(&pair.far, BUFFER_BYTES)?;
+    let mut reader = hand::Reader::new(&streams::frame(fields)?, fields);
+    Ok(Row::new("hand_ring", "bare ring, hand-written offsets", move || {
+        feed.batch()?;
+        let mut seen = None;
+        let took = timed(|| {
+            seen = last(&mut reader, ring.frame().ok_or("a frame is missing")?.get(HEADER_BYTES..));
+            ring.release();
+            Ok(())
+        })?;
+        feed.check(seen)?;
+        Ok(took)
+    }))
+}
+
+fn ours(
+    key: &'static str,
+    name: &'static str,
+    pair: &Pair,
+    fields: u16,
+    options: ReceiverOptions<'_>,
+) -> Result<Row<'static>, Failure> {
     let (mut feed, mut sink) = (Feed::new(pair, fields)?, streams::sink(fields)?);
-    let mut receiver = Receiver::open(&pair.far, options())?;
+    let mut receiver = Receiver::open(&pair.far, options)?;
     let mut cycle = 0;
-    Ok(Row::new("ours", "ours", move || {
+    Ok(Row::new(key, name, move || {
         feed.batch()?;
         let mut seen = None;
         let took = timed(|| {
@@ -162,6 +191,28 @@ fn ours(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
             let received = receiver.receive()?.ok_or("a frame is missing")?;
             black_box(received.tag);
             black_box(sink.receive(received.uadp));
+            seen = sink.application(cycle).read;
+            Ok(())
+        })?;
+        feed.check(seen)?;
+        Ok(took)
+    }))
+}
+
+/// With a reading of the clock: what a record needs, and is not the record.
+fn clocked(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
+    let (mut feed, mut sink) = (Feed::new(pair, fields)?, streams::sink(fields)?);
+    let mut receiver = Receiver::open(&pair.far, options())?;
+    let mut cycle = 0;
+    Ok(Row::new("ours_clock", "ours + clock", move || {
+        feed.batch()?;
+        let mut seen = None;
+        let took = timed(|| {
+            cycle += 1;
+            let received = receiver.receive()?.ok_or("a frame is missing")?;
+            black_box(received.tag);
+            black_box(sink.receive(received.uadp));
+            black_box(clock::now());
             seen = sink.application(cycle).read;
             Ok(())
         })?;
@@ -213,6 +264,16 @@ fn traced(
 /// By system calls, as the rows they are compared with.
 fn options() -> ReceiverOptions<'static> {
     ReceiverOptions { way: ReceiveWay::Packet, buffer_bytes: BUFFER_BYTES, ..Default::default() }
+}
+
+/// The same call as the hand-written loop: the kernel drops other tags, so that nobody has to ask for it.
+fn required() -> ReceiverOptions<'static> {
+    let tag = streams::HEADER.vlan.map_or(TagUse::Report, |VlanTag { vid, pcp, .. }| TagUse::Require { vid, pcp });
+    ReceiverOptions { tag, ..options() }
+}
+
+fn ring() -> ReceiverOptions<'static> {
+    ReceiverOptions { way: ReceiveWay::Ring, ..options() }
 }
 
 fn bare_socket(pair: &Pair) -> Result<OwnedFd, Failure> {
