@@ -1,80 +1,57 @@
 //! A run inside the kernel laboratory: links that are real in time, and what the result says of it.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 
 use measure::Machine;
-use scenario::Scenario;
-use serde_json::json;
-use units::Rate;
+use scenario::{HostId, HostKind, PortId, Scenario};
+use serde_json::{Value, json};
+use units::{Nanos, Rate};
 
 use crate::error::LabError;
 
-/// Parameters of the laboratory's veth; no other kernel has them.
-const SPEED: &str = "/sys/module/veth/parameters/speed";
+/// A parameter of the laboratory's veth; no other kernel has it.
 const WIRE: &str = "/sys/module/veth/parameters/wire";
 
 /// FCS, preamble with delimiter, and gap: what a frame takes of the wire beyond its bytes in the kernel.
 const WIRE_BYTES: u32 = 24;
 
-/// The links of the laboratory: all of one rate, each end sends one frame at a time.
+/// A scenario whose links the laboratory can have: each end sends one frame at a time, at the link's rate; it arrives after the
+/// cable's delay and, at a bridge, the bridge's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelLab {
-    rate: Rate,
-}
+pub struct KernelLab(());
 
 impl KernelLab {
     /// The laboratory for a scenario.
     ///
     /// # Errors
-    /// Its links do not have one rate, or one that the laboratory cannot have.
+    /// It has no link, or one with a rate or a delay that the laboratory cannot have.
     pub fn of(scenario: &Scenario) -> Result<Self, LabError> {
-        let mut links = scenario.links.iter().filter(|link| !link.ptp_only);
-        let name = |link: &scenario::Link| {
-            link.ends.map(|end| scenario.host(end).name.clone()).join(" – ") + &format!(" {}", link.rate)
-        };
-        let Some(first) = links.next() else {
+        if scenario.links.iter().all(|link| link.ptp_only) {
             return Err(LabError::Scenario {
                 what: "the scenario has no link that carries frames".into(),
                 mend: "add a [[links]] table".into(),
             });
-        };
-        if let Some(other) = links.find(|link| link.rate != first.rate) {
-            return Err(LabError::Scenario {
-                what: format!(
-                    "the links differ in rate ({}, {}), and the kernel laboratory has one for all of them",
-                    name(first),
-                    name(other)
-                ),
-                mend: "give all links one `rate`; `downbeat simulate` and `downbeat bound` know mixed rates".into(),
-            });
         }
-        let mbit = Rate::from_mbit(1).0;
-        if !first.rate.0.is_multiple_of(mbit) || i32::try_from(first.rate.0 / mbit).is_err() {
-            return Err(LabError::Scenario {
-                what: format!("the links have {}, and the kernel laboratory counts in whole Mbit/s", first.rate),
-                mend: "take a `rate` in whole Mbit/s".into(),
-            });
+        for port in (0..scenario.ports.len()).map(PortId) {
+            wire(scenario, port)?;
         }
-        Ok(Self { rate: first.rate })
+        Ok(Self(()))
     }
 
-    /// Sets the links up, before the first of them is made.
+    /// Switches the wires on, before the first link is made.
     ///
     /// # Errors
     /// This is not the kernel of the laboratory.
     pub(crate) fn enter(self) -> Result<(), LabError> {
-        let set = |parameter: &str, value: u64| fs::write(parameter, value.to_string());
-        set(SPEED, self.rate.0 / Rate::from_mbit(1).0).and_then(|()| set(WIRE, WIRE_BYTES.into())).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::NotFound => LabError::Host {
-                    what: "this kernel's links cannot be given a rate: it is not that of the kernel laboratory, or an \
-                           older one"
-                        .into(),
-                    mend: "use `downbeat run --in kernel-lab`; after an update run `make kernel-lab` again".into(),
-                },
-                _ => LabError::io("setting the rate of the laboratory's links")(error),
-            }
+        fs::write(WIRE, WIRE_BYTES.to_string()).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => LabError::Host {
+                what: "this kernel's links cannot be given a rate: it is not that of the kernel laboratory, or an older one"
+                    .into(),
+                mend: "use `downbeat run --in kernel-lab`; after an update run `make kernel-lab` again".into(),
+            },
+            _ => LabError::io("switching the wires of the laboratory's links on")(error),
         })
     }
 
@@ -82,7 +59,12 @@ impl KernelLab {
     pub(crate) fn describe(self, scenario: &Scenario, machine: &mut Machine) {
         // What is left of it differs from start to start, and nothing depends on it.
         machine.remove("memory_bytes");
-        let stretch = scenario.links.iter().map(|link| link.propagation).max().unwrap_or_default();
+        let links = scenario.links.iter().filter(|link| !link.ptp_only).map(|link| {
+            let ends = link.ends.map(|end| scenario.host(end).name.clone()).join(" – ");
+            json!({ "link": ends, "rate_bit_s": link.rate.0, "propagation_ns": link.propagation.0 })
+        });
+        let bridges = (0..scenario.hosts.len()).map(HostId).filter(|id| scenario.host(*id).kind != HostKind::Station);
+        let latencies = bridges.map(|id| (scenario.host(id).name.clone(), json!(scenario.bridge_latency(id).0)));
         let entries = [
             ("place", json!("kernel-lab")),
             (
@@ -91,47 +73,90 @@ impl KernelLab {
             ),
             ("virtual_machine", json!("User Mode Linux")),
             ("clock", json!("virtual (time-travel=inf-cpu)")),
-            (
-                "link",
-                json!(format!(
-                    "veth pairs of the kernel laboratory, {}, each end with a pfifo or what the port asks for",
-                    self.rate
-                )),
-            ),
+            ("link", json!("veth pairs of the kernel laboratory, each end with a pfifo or what the port asks for")),
             (
                 "wire",
                 json!(format!(
                     "on: a port sends one frame at a time, {WIRE_BYTES} bytes longer than in the kernel (FCS, preamble, gap); it \
-                     arrives when its last bit has left; no propagation delay{}",
-                    if stretch.0 > 0 { format!(" (the scenario has up to {stretch})") } else { String::new() }
+                     arrives when its last bit has left, and the cable's delay and a bridge's latency are over"
                 )),
             ),
             ("wire_bytes", json!(WIRE_BYTES)),
-            ("link_rate_bit_s", json!(self.rate.0)),
+            ("links", links.collect()),
+            ("bridge_latency_ns", Value::Object(latencies.collect())),
         ];
         machine.extend(entries.map(|(key, value)| (key.to_owned(), value)));
     }
+}
+
+/// What a port sends with: Mbit/s, and ns from the last bit's leaving to the frame's arrival, or its being in the output queues of
+/// a bridge.
+fn wire(scenario: &Scenario, port: PortId) -> Result<(u64, i64), LabError> {
+    let port = scenario.port(port);
+    let link = scenario.link(port.link);
+    let name = || link.ends.map(|end| scenario.host(end).name.clone()).join(" – ");
+    let mbit = Rate::from_mbit(1).0;
+    if !link.rate.0.is_multiple_of(mbit) || link.rate.0 == 0 || i32::try_from(link.rate.0 / mbit).is_err() {
+        return Err(LabError::Scenario {
+            what: format!("the link {} has {}, and the kernel laboratory counts in whole Mbit/s", name(), link.rate),
+            mend: "take a `rate` in whole Mbit/s".into(),
+        });
+    }
+    let delay = link.propagation.0.saturating_add(scenario.bridge_latency(port.peer).0);
+    if i32::try_from(delay).is_err() {
+        return Err(LabError::Scenario {
+            what: format!("frames arrive {} late at the far end of {}", Nanos(delay), name()),
+            mend: "the kernel laboratory takes up to 2.1 s: look at `cable` of the link and `latency` of the bridge"
+                .into(),
+        });
+    }
+    Ok((link.rate.0 / mbit, delay))
+}
+
+/// The shell's commands that give the wires of a host what its links have; none for one without interfaces.
+pub(crate) fn wires<'a>(
+    scenario: &Scenario,
+    host: HostId,
+    name: impl Fn(PortId) -> Option<&'a str>,
+) -> Result<String, LabError> {
+    let mut lines = String::new();
+    for port in (0..scenario.ports.len()).map(PortId).filter(|port| scenario.port(*port).host == host) {
+        let Some(name) = name(port) else { continue };
+        let (speed, delay) = wire(scenario, port)?;
+        let folder = format!("/sys/class/net/{name}/wire");
+        _ = writeln!(lines, "echo {speed} > {folder}/speed\necho {delay} > {folder}/delay");
+    }
+    Ok(lines)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(change: impl Fn(&str) -> String) -> Result<KernelLab, LabError> {
+    fn bridged(change: impl Fn(&str) -> String) -> Scenario {
         let text = change(scenario::template("bridged").unwrap());
-        KernelLab::of(&scenario::read(&text, "bridged.toml").unwrap())
+        scenario::read(&text, "bridged.toml").unwrap()
     }
 
     #[test]
-    fn links_of_one_rate_are_taken() {
-        assert_eq!(of(str::to_owned).unwrap().rate, Rate::from_gbit(1));
-        assert_eq!(of(|text| text.replace("1Gbit/s", "100Mbit/s")).unwrap().rate, Rate::from_mbit(100));
+    fn each_port_sends_with_what_its_link_has() {
+        let scenario = bridged(|text| text.replacen("1Gbit/s", "100Mbit/s", 1));
+        assert!(KernelLab::of(&scenario).is_ok());
+        let all: Vec<_> = (0..scenario.ports.len()).map(|port| wire(&scenario, PortId(port)).unwrap()).collect();
+        assert_eq!(all.iter().filter(|(speed, _)| *speed == 100).count(), 2, "{all:?}");
+        for (port, (_, delay)) in scenario.ports.iter().zip(&all) {
+            let latency = scenario.bridge_latency(port.peer);
+            assert_eq!(*delay, (scenario.link(port.link).propagation + latency).0);
+        }
+        let host = scenario.port(PortId(0)).host;
+        let lines = wires(&scenario, host, |_| Some("eth0")).unwrap();
+        assert!(lines.starts_with("echo 100 > /sys/class/net/eth0/wire/speed\necho "), "{lines}");
     }
 
     #[test]
-    fn mixed_rates_are_refused_in_words() {
-        let error = of(|text| text.replacen("1Gbit/s", "100Mbit/s", 1)).unwrap_err();
+    fn rates_that_cannot_be_had_are_refused_in_words() {
+        let error = KernelLab::of(&bridged(|text| text.replacen("1Gbit/s", "1500kbit/s", 1))).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("100Mbit/s") && error.to_string().contains("1Gbit/s"), "{error}");
+        assert!(error.to_string().contains("whole Mbit/s"), "{error}");
     }
 }

@@ -10,6 +10,7 @@ use scenario::{HostId, HostKind, PortId, Queue, Scenario};
 
 use crate::addresses;
 use crate::error::LabError;
+use crate::kernel_lab;
 use crate::ports::{self, Veth};
 
 /// How long links may take to be up, and a bridge to forward: linkwatch of the kernel gathers news for a second.
@@ -110,6 +111,7 @@ impl Topology {
             ip_batch(Some(self.namespace(id)), &self.host_batch(scenario, id, &host.kind))?;
         }
         if veth == Veth::KernelLab {
+            self.set_wires(scenario)?;
             self.set_plain_queues(scenario)?;
         }
         let scheduled = ports::are_scheduled(scenario);
@@ -194,6 +196,16 @@ link set {name} master br0"
             let names = names.filter_map(|port| self.interface(port));
             let batch: String = names.map(|name| format!("link set {name} gso_max_segs 1\n")).collect();
             ip_batch(Some(namespace), &batch)?;
+        }
+        Ok(())
+    }
+
+    /// Gives each end of each link its rate and its delay.
+    fn set_wires(&self, scenario: &Scenario) -> Result<(), LabError> {
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            let lines = kernel_lab::wires(scenario, HostId(index), |port| self.interface(port))?;
+            // Each namespace has a /sys of its own, and this program shows it.
+            run(Command::new("ip").args(["netns", "exec", namespace, "sh", "-e"]), Some(&lines))?;
         }
         Ok(())
     }
