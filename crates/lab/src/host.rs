@@ -224,6 +224,10 @@ impl Hosts {
             link.insert(host.name.clone(), json!(host.reached));
             let refused = host.granted.iter().filter(|line| !line.ends_with("granted"));
             notes.extend(refused.map(|line| format!("{}: {line}", host.name)));
+            let passing = host.reached.iter().filter_map(|reached| Some((reached, reached.passes_by()?)));
+            notes.extend(
+                passing.map(|(reached, what)| format!("{}: AF_XDP at {}: {what}", host.name, reached.interface)),
+            );
             lost.records.push((host.id, host.rings.iter().map(Ring::overflowed).sum()));
             let Some(finished) = &host.finished else {
                 complete = false;

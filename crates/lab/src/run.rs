@@ -24,14 +24,12 @@ use crate::lost::Lost;
 use crate::machine;
 use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
+use crate::start;
 use crate::venue::{Place, Venue};
 use crate::watch::{Beginning, TraceState, Turn, Watch};
 
 /// How often the parent empties the trace rings.
 const TURN: Duration = Duration::from_millis(20);
-
-/// From the last preparation to cycle 0: the kernel switches receive timestamps on some 50 ms after they were asked for.
-const LEAD: Nanos = Nanos(200_000_000);
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -96,6 +94,8 @@ pub fn run(
     control: Option<ControlSocket>,
     watch: &mut dyn Watch,
 ) -> Result<RunOutcome, LabError> {
+    // Before anything is made: nobody waits for years.
+    start::to_wait(scenario, rt::clock::now())?;
     let mut notes = Vec::new();
     let mut venue = Venue::find(scenario, &options.place, &mut notes)?;
     let interrupted = interrupt_flag()?;
@@ -173,13 +173,13 @@ fn measured(
         machine.insert("launch_kept".into(), kept.into());
     }
     let dropped_before = machine::backlog_drops();
+    start::wait(scenario, || interrupted.load(Ordering::Relaxed) || desk.is_to_stop())?;
     let generators = venue.start_traffic(scenario)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
     }
     let cycle = scenario.cycle;
-    let lead = rt::clock::now() + LEAD - scenario.base_time;
-    let start = scenario.base_time + cycle * (lead.0.div_euclid(cycle.0) + 1);
+    let start = start::first_cycle(scenario, rt::clock::now());
     let granted: Vec<_> = hosts.granted().collect();
     watch.begins(&Beginning { start, rights: options.place.rights_name(), granted: &granted });
     hosts.begin(start);

@@ -203,8 +203,8 @@ impl Venue {
                     return lab.describe(scenario, machine);
                 }
                 machine.insert("link".into(), json!("veth pairs between network namespaces of one kernel"));
-                let wire =
-                    "veth passes a frame on at once: its links have no rate, so no transmission time is measured";
+                let wire = "veth passes a frame on at once: its links have no rate, so no transmission time is measured, frames of a \
+                            window leave together, and a bound is not put to the test";
                 machine.insert("wire".into(), json!(wire));
             }
             Self::Here(role) => here::describe(scenario, role, machine),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use units::{Nanos, Rate, Tai};
+use units::{Nanos, Rate};
 
 use crate::diagnostic::Sink;
 use crate::node::{At, Entry, Table};
@@ -247,7 +247,7 @@ fn schedule(
         None => time.cycle_known.then_some(time.cycle),
     };
     let base_time = match table.get("base_time") {
-        Some(entry) => entry.nanos(sink, Nanos::ZERO, "0s").map(|base| Tai(base.0)),
+        Some(entry) => crate::time::base_time(&entry, sink),
         None => Some(time.base_time),
     };
     let mode = mode(table, sink);

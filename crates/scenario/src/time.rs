@@ -6,7 +6,7 @@ use units::{Nanos, Tai};
 
 use crate::diagnostic::Sink;
 use crate::model::{Backlog, Fraction, Phases, Threads};
-use crate::node::Table;
+use crate::node::{Entry, Table};
 
 /// What `[time]` says.
 pub(crate) struct Time {
@@ -53,18 +53,9 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
         (time.cycle, time.cycle_known) = (cycle, true);
     }
     if let Some(entry) = table.get("base_time")
-        && let Some(base) = entry.any_nanos(sink, "0s")
+        && let Some(base) = base_time(&entry, sink)
     {
-        if (Nanos::ZERO..=LATEST).contains(&base) {
-            time.base_time = Tai(base.0);
-        } else {
-            sink.error(
-                &entry.span,
-                format!("{} is {base}", entry.name()),
-                "expected an instant of TAI from 0s to 4611686018s after 1970",
-                "write `base_time = \"0s\"`: a base time in the past counts in whole cycles from there",
-            );
-        }
+        time.base_time = base;
     }
     time.phases = phases(&table, DEFAULT_PHASES, sink);
     if let Some(offset) = table.get("offset").and_then(|entry| entry.nanos(sink, Nanos::ZERO, "150us")) {
@@ -79,6 +70,21 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
         .and_then(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::Keep)]))
         .unwrap_or_default();
     time
+}
+
+/// An instant that cycles are counted from.
+pub(crate) fn base_time(entry: &Entry<'_>, sink: &mut Sink) -> Option<Tai> {
+    let base = entry.any_nanos(sink, "0s")?;
+    if (Nanos::ZERO..=LATEST).contains(&base) {
+        return Some(Tai(base.0));
+    }
+    sink.error(
+        &entry.span,
+        format!("{} is {base}", entry.name()),
+        "expected an instant of TAI from 0s to 4611686018s after 1970",
+        "write `base_time = \"0s\"`: a base time in the past counts in whole cycles from there",
+    );
+    None
 }
 
 /// Reads `phases`, `window` and `poll` of `[time]` or of a host; what they leave out stays as in `inherited`.

@@ -501,6 +501,10 @@ fn gates() {
     let to = |schedule: &str| format!("root = \"taprio\", {map}, schedule = [{schedule}]");
     let good = "{ gates = [1], interval = \"50us\" }, { gates = [0], interval = \"200us\" }";
     assert_eq!(all(&RIGHT.replace(&from, &to(good))).list(), []);
+    // From an instant of any year.
+    let based = |base: &str| format!("base_time = \"{base}\", {}", to(good));
+    assert_eq!(all(&RIGHT.replace(&from, &based("1700000000123456789ns"))).list(), []);
+    error((&from, &based("-1s")), "is -1s", 20, "\"-1s\"", "base_time = \"0s\"");
     error(
         (&from, &to("{ gates = [1], interval = \"50us\" }, { gates = [0], interval = \"100us\" }")),
         "the intervals of `schedule` sum to 150us, its cycle is 250us",

@@ -64,6 +64,10 @@ impl FromStr for Link {
     }
 }
 
+/// What is said of AF_XDP where somebody asked for it at a port with a queueing discipline.
+const PASSES_BY: &str =
+    "it passes by the queueing discipline of the port: no gate, shaper or priority holds its frames";
+
 /// How one interface was reached, for the result: by Ethernet frames, or by datagrams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
@@ -91,6 +95,11 @@ impl Reached {
     pub(crate) fn new(interface: &str, why: String) -> Self {
         let (interface, txtime) = (interface.into(), BTreeMap::new());
         Self { interface, receive: None, send: None, why, launch: None, launch_why: None, txtime }
+    }
+
+    /// What frames pass by here that the scenario wants to hold them; in words.
+    pub fn passes_by(&self) -> Option<&'static str> {
+        self.why.contains(PASSES_BY).then_some(PASSES_BY)
     }
 
     /// Adds how a stream's frames keep their launch times.
@@ -206,6 +215,7 @@ fn decide(link: Link, interface: &str, facts: Facts) -> Result<Choice, String> {
              mend: set `threads = \"host\"` in [time] and give the streams one cycle, or take --link ring",
             facts.users
         )),
+        Link::Xdp if facts.shaped => xdp(&format!("asked for; {PASSES_BY}")),
         Link::Xdp => xdp("asked for"),
         Link::Auto if !facts.zero_copy => packet("AF_XDP would copy each frame here, and a ring costs less"),
         Link::Auto if facts.shaped => packet("AF_XDP would pass by the queueing discipline of the port"),
@@ -281,6 +291,9 @@ mod tests {
             assert!(!decide(Link::Ring, "eth0", facts).unwrap().xdp);
             assert!(decide(Link::Xdp, "eth0", facts).unwrap().xdp);
         }
+        let why = |facts| decide(Link::Xdp, "eth0", facts).unwrap().why;
+        assert_eq!(why(VETH), "asked for");
+        assert!(why(Facts { shaped: true, ..VETH }).contains("passes by the queueing discipline"));
         let error = decide(Link::Xdp, "eth0", Facts { users: 3, ..CARD }).unwrap_err();
         assert!(error.contains("eth0") && error.contains("wants 3"), "{error}");
     }

@@ -6,7 +6,7 @@ use common::scenarios;
 use downbeat_tsn::rules::{self, Severity};
 use downbeat_tsn::{Finding, Situation};
 use scenario::Scenario;
-use units::{Nanos, Tai};
+use units::{Nanos, Rate, Tai};
 
 const MAP: &str = "map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]";
 const GATES: &str = "schedule = [{ gates = [0], interval = \"120us\" }, { gates = [], interval = \"15us\" }, { gates = [1], \
@@ -139,6 +139,12 @@ fn a_plan_that_breaks_a_rule_is_told_and_its_neighbour_is_not() {
         ),
         ("assist-leaves-early", Warning, [""; 2], [assist([ETF, ETF], "200us"), offload(&assist([ETF, ETF], "200us"))]),
         ("burst-into-window", Note, ["", "driver = \"igc\""], [gates("", ""), full(GATES)]),
+        (
+            "bulk-at-root",
+            Note,
+            ["driver = \"igb\"", "driver = \"veth\""],
+            ["root = \"fq_codel\"".into(), "root = \"fq_codel\"".into()],
+        ),
         ("slope-rounded", Note, ["driver = \"igb\""; 2], [cbs("100%"), cbs("16384kbit/s")]),
         ("slope-lost-to-rounding", Error, ["driver = \"enetc\""; 2], [cbs("100%"), cbs("10Mbit/s")]),
         ("port-rate", Warning, ["driver = \"veth\"", "driver = \"lab\""], [soft("100%"), soft("100%")]),
@@ -282,4 +288,31 @@ fn the_papers_set_ups_keep_the_rules() {
             assert_eq!(finding.mend.is_empty(), finding.severity == Severity::Note, "{finding:?}");
         }
     }
+}
+
+#[test]
+fn the_speed_that_an_interface_tells_is_compared_where_linux_computes_with_it() {
+    let soft = |slope: &str| mqprio(&format!("[{{}}, {{ cbs = {{ idle_slope = \"{slope}\" }} }}]"));
+    let told = |queue: &str, told: Option<Option<Rate>>| {
+        let scenario = scenario(&text("driver = \"lab\"", queue, ""));
+        let mut found = rules::speeds(&scenario, scenario.host_named("pub").unwrap(), |device| {
+            assert_eq!(device, "eth0");
+            told
+        });
+        assert!(found.len() < 2);
+        found.pop().map(|finding| (finding.severity, finding.found))
+    };
+    for queue in [soft("100%"), taprio("2", GATES)] {
+        assert_eq!(told(&queue, None), None, "no such interface: told elsewhere");
+        assert_eq!(told(&queue, Some(Some(Rate::from_gbit(1)))), None);
+        let (severity, found) = told(&queue, Some(Some(Rate::from_gbit(10)))).unwrap();
+        assert!(
+            severity == Severity::Warning && found.contains("tells 10Gbit/s") && found.contains("1Gbit/s"),
+            "{found}"
+        );
+        let (severity, found) = told(&queue, Some(None)).unwrap();
+        assert!(severity == Severity::Error && found.contains("10Mbit/s") && found.contains("48 µs"), "{found}");
+    }
+    // Nothing is computed from it.
+    assert_eq!(told(&mqprio("2"), Some(None)), None);
 }

@@ -53,6 +53,7 @@ impl Arguments {
         };
         // Frames may be lost by what Linux takes without a word.
         render::tell_rules(&scenario, &[host]);
+        render::tell_speeds(&scenario, host);
         let plan = tsn::plan(&scenario, host);
         let apply = Apply::here();
         if self.dry_run {

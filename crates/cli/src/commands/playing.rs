@@ -247,6 +247,11 @@ impl Playing {
             (Some(listener), Some(shared)) => Some(serve(listener, shared)?),
             _ => None,
         };
+        let wait = lab::wait_for_gates(scenario);
+        if wait > Nanos::ZERO {
+            let second = Nanos::from_millis(1_000);
+            eprintln!("note: waiting {} s for the base-time of the gates: until then all are open", wait / second + 1);
+        }
         let outcome = watched(scenario, &options, plan.control, shared, self.live);
         drop(server);
         // Everything is undone and written: from here on a closed pipe may end us.

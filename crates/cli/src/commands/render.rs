@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use scenario::{HostId, Scenario};
 use serde_json::json;
 use tsn::{Form, Plan, Severity, Situation};
+use units::Rate;
 
 use crate::commands::check::tell_finding;
 use crate::output::{self, BAD_INPUT, Failure, MET, Outcome};
@@ -142,6 +143,20 @@ pub(crate) fn tell_rules(scenario: &Scenario, hosts: &[HostId]) -> bool {
         }
     }
     refused
+}
+
+/// Says on standard error where an interface of this machine has another speed than the plan of its host counts with.
+pub(crate) fn tell_speeds(scenario: &Scenario, host: HostId) {
+    let told = |device: &str| {
+        let folder = Path::new("/sys/class/net").join(device);
+        // An interface that is down has a file that cannot be read, one without a speed of its own says -1.
+        let speed =
+            || std::fs::read_to_string(folder.join("speed")).ok()?.trim().parse::<u64>().ok().filter(|mbit| *mbit > 0);
+        folder.exists().then(|| speed().map(Rate::from_mbit))
+    };
+    for finding in tsn::rules::speeds(scenario, host, told) {
+        tell_finding(&finding, |line| eprintln!("{line}"));
+    }
 }
 
 /// Writes the texts and files of a plan; gives how many.

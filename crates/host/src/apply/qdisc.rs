@@ -175,6 +175,10 @@ impl<'a> Planned<'a> {
                 return Some(difference);
             }
         }
+        // A plan never has one: software gates do nothing with it, a network card may.
+        if let Some(extension) = shown["cycle_time_extension"].as_i64().filter(|extension| *extension != 0) {
+            return Some(format!("cycle-time-extension is {extension}, planned none"));
+        }
         let words = |at: usize| self.options.get(at).map_or("", String::as_str);
         let entries = (0..self.options.len()).filter(|at| words(*at) == "sched-entry");
         let planned: Vec<_> = entries.map(|at| (gates(words(at + 2)), number(words(at + 3)))).collect();
@@ -346,6 +350,8 @@ mod tests {
             "cycle-time is 260000, planned 250000",
         );
         expect(&line, &now.replace("\"base_time\":0", "\"base_time\":5"), "base-time is 5, planned 0");
+        let extended = now.replace("extension\":0", "extension\":100000");
+        expect(&line, &extended, "cycle-time-extension is 100000, planned none");
         let assist = taprio("flags 0x1 txtime-delay 300000 clockid CLOCK_TAI");
         expect(&assist, &now, "flags are not told, planned 0x1");
         let now = shown(r#""clockid":"TAI","flags":"0x1","txtime_delay":300000,"#, &times);

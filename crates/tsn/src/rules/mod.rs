@@ -8,12 +8,15 @@ mod gates;
 mod path;
 mod ptp;
 mod shapers;
+mod speed;
 
 use scenario::{HostId, Scenario};
 use serde::Serialize;
 use units::{Nanos, Tai};
 
 use crate::port::LinuxPort;
+
+pub use speed::speeds;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -1,6 +1,6 @@
 //! Rules of credit-based shapers and of launch times.
 
-use scenario::{Cbs, Etf, Queue, Shaper, Stream};
+use scenario::{BULK_FRAMES, Cbs, Etf, Queue, Shaper, Stream};
 use units::{Nanos, Rate};
 
 use super::{Checked, Finding, Severity};
@@ -22,6 +22,7 @@ pub(super) fn check(at: &Checked<'_>, findings: &mut Vec<Finding>) {
             Shaper::None => {}
         }
     }
+    bulk_at_root(at, findings);
     let (speed, rate) = (at.port.speed(), at.port.rate);
     if any && speed != rate {
         findings.push(at.finding(
@@ -35,6 +36,28 @@ pub(super) fn check(at: &Checked<'_>, findings: &mut Vec<Finding>) {
             "tried, Linux 6.12.117",
         ));
     }
+}
+
+/// A root that orders the frames of several transmit queues gives the driver several of them at once, and what comes then waits.
+fn bulk_at_root(at: &Checked<'_>, findings: &mut Vec<Finding>) {
+    if *at.port.queue != Queue::FqCodel || at.port.queues().is_none_or(|queues| queues < 2) {
+        return;
+    }
+    let held = arithmetic::line_time(at.port.rate, LONGEST_FRAME_BYTES) * i64::from(BULK_FRAMES);
+    findings.push(at.finding(
+        "bulk-at-root",
+        Severity::Note,
+        [
+            "fq_codel is the root of an interface with several transmit queues".into(),
+            format!(
+                "Linux hands {BULK_FRAMES} frames to the driver at once there: a new flow, which goes first, may wait for {} all the \
+                 same; below mqprio it waits for one",
+                span(held)
+            ),
+            String::new(),
+        ],
+        "tried with ets, Linux 6.12.117; try_bulk_dequeue_skb_slow",
+    ));
 }
 
 /// Bits a second that the streams of a class need, by the size that is counted of each frame; rounded up.

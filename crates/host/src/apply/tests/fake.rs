@@ -258,7 +258,7 @@ fn shown(device: &Device) -> String {
             behind.take_while(|word| word.starts_with(|c: char| c.is_ascii_digit())).cloned().collect::<Vec<_>>()
         };
         let number = |key: &str| value(key).and_then(|text| text.parse::<i64>().ok());
-        let kinds = ["mqprio", "taprio", "cbs", "etf", "fq_codel", "htb"];
+        let kinds = ["mqprio", "taprio", "cbs", "etf", "fq_codel", "htb", "pfifo"];
         let kind = words.iter().find(|word| kinds.contains(&word.as_str())).map_or("clsact", |kind| kind);
         let flag = |key: &str| if words.iter().any(|word| word == key) { "on" } else { "off" };
         let map: Vec<u64> = list("map").iter().map(|word| word.parse().unwrap()).collect();
@@ -280,6 +280,7 @@ fn shown(device: &Device) -> String {
             "mqprio" => json!({ "tc": number("num_tc"), "map": map, "queues": queues }),
             "taprio" => json!({ "tc": number("num_tc"), "map": map, "queues": queues, "clockid": "TAI", "base_time":
                 number("base-time"), "cycle_time": number("cycle-time"), "schedule": entries.collect::<Vec<_>>() }),
+            "pfifo" => json!({ "limit": number("limit") }),
             _ => json!({}),
         };
         let mut entry =
