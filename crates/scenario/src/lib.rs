@@ -32,6 +32,7 @@
 mod application;
 mod breaches;
 mod checks;
+mod credits;
 mod diagnostic;
 mod file;
 mod frames;
@@ -57,6 +58,7 @@ mod traffic;
 mod transport;
 
 pub use breaches::{BreachPlan, Breaches, StreamEnd};
+pub use credits::{Credits, LONGEST_FRAME_BYTES, Reservation, credits};
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_with_warnings};
 pub use gates::{BULK_FRAMES, Open, Window};

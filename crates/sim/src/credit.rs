@@ -1,5 +1,9 @@
 //! The credit of a credit-based shaper (802.1Q §8.6.8.2), in exact integers.
 
+mod linux;
+
+pub(crate) use linux::LinuxCredit;
+
 use units::{Picos, Rate};
 
 /// What the class did since the credit was last brought up to date.
@@ -16,7 +20,7 @@ pub(crate) enum During {
 
 /// Credit of one class. Unit: bit/s · ps, a million-millionth of a bit, so that slopes times picoseconds
 /// are whole numbers. What is sent counts at the port rate while it is sent: physical bits, from the preamble
-/// to the inter-frame gap, as 802.1Q §34.4 has it (and not as Linux' software shaper counts).
+/// to the inter-frame gap, as 802.1Q §34.4 has it; Linux' software shaper counts otherwise: [`LinuxCredit`].
 #[derive(Debug, Clone)]
 pub(crate) struct Credit {
     idle_slope: i128,

@@ -33,6 +33,8 @@ pub(crate) enum Receiver {
 pub(crate) struct Flow {
     /// Ports on its way, in order.
     pub(crate) hops: Vec<Hop>,
+    /// Bytes of its frames that a discipline of Linux counts.
+    pub(crate) counted: u32,
     /// Where its frames end.
     pub(crate) receiver: Receiver,
     /// Keeps one frame waiting behind the one being sent, as long as the run lasts.
@@ -56,7 +58,7 @@ impl Flow {
                 }
             })
             .collect();
-        Self { hops, receiver, greedy: false }
+        Self { hops, counted: size.socket_bytes(), receiver, greedy: false }
     }
 }
 

@@ -5,10 +5,10 @@ mod passage;
 
 use std::collections::VecDeque;
 
-use scenario::{Classes, QUEUE_FRAMES, Queue, Shaper};
+use scenario::{Classes, Credits, QUEUE_FRAMES, Queue, Shaper};
 use units::{Picos, Rate};
 
-use crate::credit::{Credit, During};
+use crate::credit::{Credit, During, LinuxCredit};
 use crate::frames::FrameId;
 
 use etf::{Launches, Look};
@@ -25,6 +25,17 @@ pub enum Cause {
     LaunchMissed,
 }
 
+/// A frame on its way into a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Which.
+    pub(crate) frame: FrameId,
+    /// Bytes that a discipline of Linux counts: without FCS, preamble and gap.
+    pub(crate) counted: u32,
+    /// Its launch time.
+    pub(crate) launch: Option<Picos>,
+}
+
 /// What a port can do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -38,14 +49,23 @@ pub(crate) enum Next {
 
 #[derive(Debug)]
 struct Class {
-    waiting: VecDeque<FrameId>,
+    waiting: VecDeque<Packet>,
     credit: Option<Credit>,
+    /// Instead of the standard's: that of Linux' software shaper.
+    linux: Option<LinuxCredit>,
+    /// Linux looks at the class now.
+    looked: bool,
     launches: Option<Launches>,
 }
 
 impl Class {
     fn is_empty(&self) -> bool {
         self.launches.as_ref().map_or(self.waiting.is_empty(), Launches::is_empty)
+    }
+
+    /// Whether the timer of Linux' shaper goes off.
+    fn woken(&mut self, now: Picos) -> bool {
+        self.linux.as_mut().is_some_and(|linux| linux.woken(clock(now)))
     }
 
     fn advance(&mut self, now: Picos, sending: bool) {
@@ -73,11 +93,12 @@ pub(crate) struct OutputPort {
 }
 
 impl OutputPort {
-    /// A port of `rate` with the discipline `queue`; `Err` names a discipline that is not modelled.
-    pub(crate) fn new(queue: &Queue, rate: Rate) -> Result<Self, &'static str> {
-        let class = |credit| Class { waiting: VecDeque::new(), credit, launches: None };
+    /// A port of `rate` with the discipline `queue`, in which Linux shapes the classes with `credits` itself; `Err`
+    /// names a discipline that is not modelled.
+    pub(crate) fn new(queue: &Queue, rate: Rate, credits: &[Option<Credits>]) -> Result<Self, &'static str> {
+        let class = |credit| Class { waiting: VecDeque::new(), credit, linux: None, looked: false, launches: None };
         let launches = |etf| Class { launches: Some(Launches::new(etf)), ..class(None) };
-        let classes = match queue {
+        let mut classes = match queue {
             Queue::Fifo => vec![class(None)],
             Queue::Cbs(cbs) => vec![class(Some(Credit::new(cbs.idle_slope, rate)))],
             Queue::Mqprio(Classes { shapers, .. }) => shapers
@@ -91,6 +112,12 @@ impl OutputPort {
             Queue::Etf(etf) => vec![launches(etf)],
             Queue::FqCodel | Queue::Taprio { .. } => return Err(queue.kind()),
         };
+        for (class, credits) in classes.iter_mut().zip(credits) {
+            if let (Some(_), Some(credits)) = (&class.credit, credits) {
+                class.credit = None;
+                class.linux = Some(LinuxCredit::new(credits));
+            }
+        }
         Ok(Self { classes, sending: None, planned: None, lost: Vec::new() })
     }
 
@@ -113,16 +140,9 @@ impl OutputPort {
     }
 
     /// Puts a frame into its class, or says why not; `always` lifts the limit of a full queue.
-    pub(crate) fn enqueue(
-        &mut self,
-        now: Picos,
-        class: usize,
-        frame: FrameId,
-        launch: Option<Picos>,
-        always: bool,
-    ) -> Result<(), Cause> {
+    pub(crate) fn enqueue(&mut self, now: Picos, class: usize, packet: Packet, always: bool) -> Result<(), Cause> {
         if let Some(launches) = &mut self.classes[class].launches {
-            return launches.enqueue(now, frame, launch);
+            return launches.enqueue(now, packet.frame, packet.launch);
         }
         let sending = self.is_sending(class);
         let class = &mut self.classes[class];
@@ -130,7 +150,11 @@ impl OutputPort {
             return Err(Cause::Full);
         }
         class.advance(now, sending);
-        class.waiting.push_back(frame);
+        if let (Some(linux), true) = (&mut class.linux, class.waiting.is_empty()) {
+            linux.begins(clock(now));
+        }
+        class.looked = true;
+        class.waiting.push_back(packet);
         Ok(())
     }
 
@@ -140,6 +164,11 @@ impl OutputPort {
         self.classes[class].advance(now, true);
         // With nothing behind it, credit above 0 is lost at once.
         self.classes[class].advance(now, false);
+        for class in &mut self.classes {
+            // Linux wakes all queues.
+            class.woken(now);
+            class.looked = true;
+        }
         Some(frame)
     }
 
@@ -148,15 +177,35 @@ impl OutputPort {
         if self.planned.is_some_and(|planned| planned <= now) {
             self.planned = None;
         }
+        for class in &mut self.classes {
+            class.looked |= class.woken(now);
+        }
     }
 
     /// Begins to send when it can: the highest class whose credit allows it, without interrupting anything.
     pub(crate) fn next(&mut self, now: Picos) -> Next {
         if self.sending.is_some() {
+            // Linux looks at no queue while its line is busy.
+            self.classes.iter_mut().for_each(|class| class.looked = false);
             return Next::Nothing;
         }
         let mut look: Option<Picos> = None;
         for (index, class) in self.classes.iter_mut().enumerate().rev() {
+            if let Some(linux) = &mut class.linux {
+                // Without frames, too.
+                if std::mem::take(&mut class.looked)
+                    && linux.look(clock(now))
+                    && let Some(packet) = class.waiting.pop_front()
+                {
+                    linux.take(clock(now), packet.counted);
+                    self.sending = Some((packet.frame, index));
+                    return Next::Send(packet.frame);
+                }
+                if let Some(at) = linux.wakes().and_then(|at| at.checked_mul(1_000)).map(Picos) {
+                    look = Some(look.map_or(at, |earlier| earlier.min(at)));
+                }
+                continue;
+            }
             if class.is_empty() {
                 continue;
             }
@@ -179,7 +228,7 @@ impl OutputPort {
             };
             match enough {
                 Some(at) if at <= now => {
-                    if let Some(frame) = class.waiting.pop_front() {
+                    if let Some(Packet { frame, .. }) = class.waiting.pop_front() {
                         self.sending = Some((frame, index));
                         return Next::Send(frame);
                     }
@@ -200,4 +249,9 @@ impl OutputPort {
     fn is_sending(&self, class: usize) -> bool {
         self.sending.is_some_and(|(_, sending)| sending == class)
     }
+}
+
+/// The instant as Linux' clock has it.
+fn clock(now: Picos) -> i64 {
+    now.to_nanos_floor().0
 }

@@ -1,7 +1,7 @@
 //! From a scenario to its outcome.
 
 use measure::{Collector, Event, Machine, Observations};
-use scenario::{HostKind, QUEUE_FRAMES, Scenario};
+use scenario::{HostKind, PortId, QUEUE_FRAMES, Scenario};
 
 use crate::flow::traffic_model;
 use crate::outcome::{Network, Options, SimError};
@@ -58,7 +58,7 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
         ),
         ("bridges", if bridges { "store and forward, constant latency" } else { "none" }.to_owned()),
         ("link", "physical frames: preamble and inter-frame gap included".to_owned()),
-        ("cbs_counts", "physical bits (802.1Q)".to_owned()),
+        ("cbs_counts", cbs_counts(scenario).to_owned()),
         ("queue_frames", QUEUE_FRAMES.to_string()),
         ("traffic", traffic_model(&scenario.traffic).to_owned()),
     ];
@@ -69,4 +69,15 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
 fn host_latency(scenario: &Scenario, options: &Options) -> String {
     let own = options.hosts.iter().map(|(host, latency)| format!("; {}: {latency}", scenario.host(*host).name));
     std::iter::once(options.host_latency.to_string()).chain(own).collect()
+}
+
+/// What shapers count of a frame.
+fn cbs_counts(scenario: &Scenario) -> &'static str {
+    let software = |port| scenario.linux_credits(PortId(port)).iter().any(Option::is_some);
+    match (0..scenario.ports.len()).any(software) {
+        true => {
+            "whole bytes without FCS, preamble and gap in software of Linux (sch_cbs 6.12); physical bits elsewhere (802.1Q)"
+        }
+        false => "physical bits (802.1Q)",
+    }
 }

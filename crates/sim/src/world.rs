@@ -11,7 +11,7 @@ use crate::flow::{Flow, Receiver, Source};
 use crate::frames::{FrameId, Frames};
 use crate::latency::HostLatency;
 use crate::outcome::{Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-use crate::port::{Cause, Next, OutputPort};
+use crate::port::{Cause, Next, OutputPort, Packet};
 use crate::station::{Hand, StreamEnd};
 
 /// ENOBUFS: what a socket hears from a full queue.
@@ -165,7 +165,8 @@ impl<'a> World<'a> {
         }
         // A greedy source blocks on its full socket instead of losing.
         let always = flow.greedy && frame.hop == 0;
-        match self.ports[hop.port].enqueue(now, hop.class, id, launch, always) {
+        let packet = Packet { frame: id, counted: flow.counted, launch };
+        match self.ports[hop.port].enqueue(now, hop.class, packet, always) {
             Ok(()) => self.serve(now, hop.port),
             Err(cause) => self.lose(now, id, cause),
         }
@@ -327,7 +328,7 @@ fn ports(scenario: &Scenario, flows: &[Flow]) -> Result<Vec<OutputPort>, SimErro
     let port = |(index, used): (usize, bool)| {
         let id = PortId(index);
         let queue = if used { &scenario.port(id).queue } else { &Queue::Fifo };
-        OutputPort::new(queue, scenario.port_rate(id))
+        OutputPort::new(queue, scenario.port_rate(id), &scenario.linux_credits(id))
             .map_err(|discipline| SimError::Unsupported { port: scenario.port_name(id), discipline })
     };
     used.into_iter().enumerate().map(port).collect()

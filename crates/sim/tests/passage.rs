@@ -12,11 +12,17 @@ fn etf(delta: i64) -> Etf {
 }
 
 fn frame(at_ns: i64, priority: u8, bytes: u32, launch_ns: Option<i64>) -> Arrival {
-    Arrival { at: Picos(at_ns * 1000), priority, bytes, launch: launch_ns.map(|ns| Picos(ns * 1000)) }
+    Arrival {
+        at: Picos(at_ns * 1000),
+        priority,
+        bytes,
+        counted: bytes - 24,
+        launch: launch_ns.map(|ns| Picos(ns * 1000)),
+    }
 }
 
 fn begins(queue: &Queue, arrivals: &[Arrival]) -> Vec<Result<i64, Cause>> {
-    let fates = pass(&Passage { queue, rate: Rate::from_gbit(1) }, arrivals).unwrap();
+    let fates = pass(&Passage::new(queue, Rate::from_gbit(1)), arrivals).unwrap();
     let begin = |fate| match fate {
         Fate::Left { begin, .. } => Ok(begin.0),
         Fate::Lost(cause) => Err(cause),

@@ -1,6 +1,6 @@
 //! A port as Linux sees it: its interface, its driver, which class is which `tc` and which queue.
 
-use scenario::{Kernel, Nic, PortId, Queue, Scenario, Shaper, Stream, TaprioMode, Traffic};
+use scenario::{Credits, Kernel, Nic, PortId, Queue, Scenario, Shaper, Stream, TaprioMode, Traffic};
 use units::{FrameSize, Nanos, Rate};
 
 use crate::drivers::{self, Driver, First};
@@ -42,6 +42,8 @@ pub struct LinuxPort<'a> {
     pub shift: Nanos,
     /// Its place for each class.
     pub places: Vec<Place>,
+    /// Slopes and credits of each class that is shaped by credit.
+    pub credits: Vec<Option<Credits>>,
     /// Streams that leave here, each direction once.
     pub streams: Vec<&'a Stream>,
     /// Other traffic that leaves here.
@@ -89,6 +91,7 @@ impl<'a> LinuxPort<'a> {
             queue: &port.queue,
             shift: port.shift,
             places: places(&port.queue, driver, kernel),
+            credits: scenario.credits(id, driver.speed(scenario.port_rate(id))),
             streams: streams.collect(),
             traffic: scenario.traffic.iter().filter(|traffic| traffic.path.contains(&id)).collect(),
         }

@@ -3,7 +3,7 @@
 use scenario::{Cbs, Classes, Etf, GateSchedule, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
 use units::{Nanos, Rate};
 
-use crate::arithmetic::{self, Credits, LINE_OVERHEAD_BYTES, LONGEST_FRAME_BYTES, Reservation};
+use crate::arithmetic::{self, Credits, LINE_OVERHEAD_BYTES, LONGEST_FRAME_BYTES};
 use crate::plan::{Command, Existing, Program, Step, Undo};
 use crate::port::LinuxPort;
 
@@ -19,11 +19,11 @@ pub(crate) fn steps(port: &LinuxPort<'_>, steps: &mut Vec<Step>) {
         Queue::Fifo => {}
         Queue::FqCodel => put_root(port, "", "fq_codel", vec![title], Existing::Replaced, steps),
         Queue::Cbs(cbs) => {
-            let credits = credits_of(port);
-            let mut why = vec![title];
-            why.extend(cbs_reason(port, 0, cbs, &credits[0]));
-            let words = cbs_words(cbs, &credits[0]);
-            put_root(port, "", &words, why, Existing::Replaced, steps);
+            if let Some(credits) = credits_of(port, 0) {
+                let mut why = vec![title];
+                why.extend(cbs_reason(port, 0, cbs, &credits));
+                put_root(port, "", &cbs_words(cbs, &credits), why, Existing::Replaced, steps);
+            }
         }
         Queue::Etf(etf) => {
             let mut why = vec![title];
@@ -86,8 +86,6 @@ fn put_root(
 }
 
 fn children(port: &LinuxPort<'_>, classes: &Classes, root: usize, steps: &mut Vec<Step>) {
-    let credits = credits_of(port);
-    let mut shaped = 0;
     // The highest class first: drivers want the upper of two shapers before the lower, and off in reverse.
     for (class, shaper) in classes.shapers.iter().enumerate().rev() {
         let (words, why, existing) = match shaper {
@@ -99,9 +97,8 @@ fn children(port: &LinuxPort<'_>, classes: &Classes, root: usize, steps: &mut Ve
                 }
             },
             Shaper::Cbs(cbs) => {
-                let credit = &credits[shaped];
-                shaped += 1;
-                (cbs_words(cbs, credit), cbs_reason(port, class as u8, cbs, credit), Existing::Replaced)
+                let Some(credits) = credits_of(port, class) else { continue };
+                (cbs_words(cbs, &credits), cbs_reason(port, class as u8, cbs, &credits), Existing::Replaced)
             }
             Shaper::Etf(etf) => (etf_words(etf), etf_reason(port, etf), Existing::RemovedFirst),
         };
@@ -251,18 +248,8 @@ fn taprio(port: &LinuxPort<'_>, classes: &Classes, schedule: &GateSchedule) -> (
 
 // ---- shapers
 
-/// The credits of the classes shaped by credit, the highest first.
-fn credits_of(port: &LinuxPort<'_>) -> Vec<Credits> {
-    let reservations: Vec<Reservation> = (0..port.class_count())
-        .rev()
-        .filter_map(|class| match port.shaper(class) {
-            Shaper::Cbs(cbs) => {
-                Some(Reservation { idle_slope: cbs.idle_slope, longest_frame_bytes: longest_of(port, class) })
-            }
-            _ => None,
-        })
-        .collect();
-    arithmetic::credits(port.speed(), &reservations, LONGEST_FRAME_BYTES)
+fn credits_of(port: &LinuxPort<'_>, class: usize) -> Option<Credits> {
+    port.credits.get(class).copied().flatten()
 }
 
 /// The longest frame of a class on the line; the longest of all where nothing is known of it.

@@ -1,9 +1,9 @@
 //! One port alone: arrivals in, fates out.
 
-use scenario::Queue;
+use scenario::{Credits, Queue};
 use units::{Picos, Rate};
 
-use super::{Cause, Next, OutputPort};
+use super::{Cause, Next, OutputPort, Packet};
 use crate::frames::FrameId;
 
 /// A port to be passed.
@@ -13,6 +13,21 @@ pub struct Passage<'a> {
     pub queue: &'a Queue,
     /// Rate of its line.
     pub rate: Rate,
+    /// How much longer than its bits the line is busy with a frame: zero but in the kernel laboratory.
+    pub pause: Picos,
+    /// For how long before each arrival no timer goes off, as who sends reads the clock: zero but in the kernel laboratory.
+    /// What falls due meanwhile happens at the arrival, before it.
+    pub reading: Picos,
+    /// What Linux is told of each class that it shapes itself ([`scenario::Scenario::linux_credits`]); by class, and where
+    /// there is none the standard's credit counts.
+    pub credits: &'a [Option<Credits>],
+}
+
+impl<'a> Passage<'a> {
+    /// A port whose shapers are the standard's.
+    pub fn new(queue: &'a Queue, rate: Rate) -> Self {
+        Self { queue, rate, pause: Picos::ZERO, reading: Picos::ZERO, credits: &[] }
+    }
 }
 
 /// A frame that comes to a port.
@@ -24,6 +39,8 @@ pub struct Arrival {
     pub priority: u8,
     /// Physical bytes: preamble and inter-frame gap included.
     pub bytes: u32,
+    /// Bytes that a discipline of Linux counts: those of the socket's frame.
+    pub counted: u32,
     /// Its launch time, on the clock of `at`.
     pub launch: Option<Picos>,
 }
@@ -50,31 +67,40 @@ pub enum Fate {
 /// # Errors
 /// The name of a discipline that is not modelled.
 pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'static str> {
-    let mut port = OutputPort::new(passage.queue, passage.rate)?;
+    let mut port = OutputPort::new(passage.queue, passage.rate, passage.credits)?;
     let mut fates = vec![Fate::Kept; arrivals.len()];
     let (mut coming, mut free, mut look) = (0, None::<Picos>, None::<Picos>);
+    let mut sending = None;
     loop {
         let next = arrivals.get(coming).map(|arrival| arrival.at);
-        let Some(now) = [next, free, look].into_iter().flatten().min() else { return Ok(fates) };
-        if free == Some(now) {
+        let late = |at: Picos| next.filter(|next| at < *next && at > *next - passage.reading).unwrap_or(at);
+        let Some(due) = [next, free, look].into_iter().flatten().min() else { return Ok(fates) };
+        let now = late(due);
+        if let (true, Some(frame)) = (free == Some(due), sending) {
             port.sent(now);
             free = None;
-        } else if look == Some(now) {
+            if let Fate::Left { end, .. } = &mut fates[frame] {
+                *end = now;
+            }
+        } else if look == Some(due) {
             port.looked(now);
             look = None;
         } else {
             let it = arrivals[coming];
             let class = usize::from(passage.queue.class_of(it.priority & 15));
-            if let Err(cause) = port.enqueue(now, class, FrameId::of(coming as u32), it.launch, false) {
+            let packet = Packet { frame: FrameId::of(coming as u32), counted: it.counted, launch: it.launch };
+            if let Err(cause) = port.enqueue(now, class, packet, false) {
                 fates[coming] = Fate::Lost(cause);
             }
             coming += 1;
         }
         match port.next(now) {
             Next::Send(frame) => {
-                let end = now + passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
+                let lasting = passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
+                let end = now + lasting + passage.pause;
                 fates[frame.index()] = Fate::Left { begin: now, end };
                 free = Some(end);
+                sending = Some(frame.index());
             }
             Next::Wait(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
             Next::Nothing => {}

@@ -10,7 +10,7 @@ TAI, STAMPING = 11, 37
 def sleep_until(ns):
     libc.clock_nanosleep(TAI, 1, ctypes.byref(Span(ns // 10**9, ns % 10**9)), None)
 
-frames = [tuple(map(int, line.split())) for line in open("arrivals")]
+frames = [tuple(map(int, line.split())) for line in open(sys.argv[1])]
 into = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0xB62C))
 into.bind(("vb", 0xB62C))
 into.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)
