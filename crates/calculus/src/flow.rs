@@ -18,6 +18,8 @@ pub(crate) struct Flow {
     pub(crate) launch: bool,
     /// Physical bits of its (largest) frame.
     pub(crate) frame: Exact,
+    /// Bits of it that a discipline of Linux counts.
+    pub(crate) counted: Exact,
     /// Burst and rate at its source, or why it has none.
     pub(crate) source: Result<(Exact, Exact), String>,
 }
@@ -38,6 +40,7 @@ impl Flows {
         let jitter = seconds(options.host_jitter);
         for stream in &scenario.streams {
             let frame = bits(stream.frame().physical_bytes());
+            let counted = bits(stream.frame().socket_bytes());
             let rate = &frame / seconds(stream.cycle);
             // Frames of a cycle apart, each late by up to the jitter.
             let source = (&frame + &rate * &jitter, rate);
@@ -47,6 +50,7 @@ impl Flows {
                 pcp: stream.pcp,
                 launch: stream.launch,
                 frame: frame.clone(),
+                counted: counted.clone(),
                 source: Ok(source.clone()),
             };
             let there = this.add(flow(format!("stream \"{}\"", stream.name), &stream.path));
@@ -58,6 +62,7 @@ impl Flows {
             let from = &scenario.host(traffic.from).name;
             let to = &scenario.host(traffic.to).name;
             let frame = bits(traffic.frame().physical_bytes());
+            let counted = bits(traffic.frame().socket_bytes());
             let label = match traffic.kind {
                 TrafficKind::Udp => format!("UDP traffic {from} → {to}"),
                 TrafficKind::Tcp => format!("TCP traffic {from} → {to}"),
@@ -71,15 +76,17 @@ impl Flows {
                     Ok((&frame + &rate * &jitter, rate))
                 }
             };
-            let flow = Flow { label, path: traffic.path.clone(), pcp: traffic.pcp, launch: false, frame, source };
+            let flow =
+                Flow { label, path: traffic.path.clone(), pcp: traffic.pcp, launch: false, frame, counted, source };
             if traffic.kind == TrafficKind::Tcp {
                 // Acknowledgements go back through the other direction of each link. IP header and the
                 // longest TCP header, no data.
                 let label = format!("acknowledgements of {}", flow.label);
                 let source = Err(format!("{label} come in bursts that nothing limits"));
                 let path = flow.path.iter().rev().map(|port| PortId(port.0 ^ 1)).collect();
-                let frame = bits(FrameSize::untagged(20 + 60).physical_bytes());
-                this.add(Flow { label, path, pcp: flow.pcp, launch: false, frame, source });
+                let size = FrameSize::untagged(20 + 60);
+                let (frame, counted) = (bits(size.physical_bytes()), bits(size.socket_bytes()));
+                this.add(Flow { label, path, pcp: flow.pcp, launch: false, frame, counted, source });
             }
             this.add(flow);
         }

@@ -33,6 +33,7 @@ mod exact;
 mod flow;
 mod gated;
 mod gates;
+mod linux_cbs;
 mod packet;
 mod paper;
 mod phased;

@@ -1,7 +1,7 @@
 //! The packet model applied to every stream of a scenario.
 
 use num_traits::Zero;
-use scenario::{Backlog, Queue, Scenario};
+use scenario::{Backlog, PortId, Queue, Scenario};
 use units::Nanos;
 
 use crate::cycle::{Delay, Ends, Scheduled};
@@ -41,14 +41,23 @@ fn assumptions(scenario: &Scenario, options: &Options) -> Vec<String> {
         "Whole physical frames (preamble, FCS and gap included), stored and forwarded; one frame a cycle and stream."
             .into(),
         "UDP traffic is paced evenly at its rate; every phase of it and of other streams is allowed.".into(),
-        "A shaper counts physical bits. Queues are long enough to lose nothing (see the backlog).".into(),
+        "A shaper counts physical bits, one of Linux' software whole bytes of what a socket sends. Queues are long enough to lose nothing (see the backlog).".into(),
         "A bridge takes at most its latency and keeps the order of a class; best cases take all of it.".into(),
         unnamed,
         hosts,
     ]
     .into_iter()
     .chain(scenario.ports.iter().any(|port| matches!(port.queue, Queue::Taprio { .. })).then(|| GATES.into()))
+    .chain((options.unnamed_frame_bytes > 0 && shaped_by_linux(scenario)).then(|| UNNAMED.into()))
     .collect()
+}
+
+/// Each of them may cost a class up to a byte of credit.
+const UNNAMED: &str =
+    "Frames the scenario does not name are too rare to count for a software shaper's forgotten fractions of a byte.";
+
+fn shaped_by_linux(scenario: &Scenario) -> bool {
+    (0..scenario.ports.len()).any(|port| scenario.linux_credits(PortId(port)).iter().any(Option::is_some))
 }
 
 const GATES: &str = "Gates keep their schedule from the first frame on.";

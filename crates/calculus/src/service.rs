@@ -20,6 +20,7 @@
 //! * Shaped: start(n) is where credit says, arrival(k) + (credit at start + B(k..n))/R. Credit above zero is
 //!   gained only while blocked, at most R·T with T as for strict priority (R = C − r_H there), and L_N the
 //!   larger of a lower and an own frame when unshaped classes are above. Needs R ≤ C − r_H.
+//! * Shaped by Linux itself: see [`crate::linux_cbs`].
 //!
 //! A frame is at the next queue L/C + propagation + bridge latency after its start. Inserting one port
 //! into the next, the B(k..n) add up to one sum, hence one burst over a stretch that all flows of the
@@ -29,13 +30,14 @@
 use std::collections::HashMap;
 
 use num_traits::Zero;
-use scenario::{Classes, PortId, Queue, Scenario, Shaper};
+use scenario::{Classes, Credits, PortId, Queue, Scenario, Shaper};
 use units::Rate;
 
 use crate::Options;
 use crate::exact::{Exact, Number, bits, seconds, whole};
 use crate::flow::{Flows, latency, transmission};
 use crate::gates::Turns;
+use crate::linux_cbs::Others;
 
 /// What a class gets at a port: frames start at the latest as the module's head says.
 #[derive(Debug, Clone)]
@@ -137,6 +139,9 @@ impl<'a> Analysis<'a> {
         match &scenario.port(port).queue {
             Queue::Fifo => Ok(Service::alone(line, "one queue: R = C, T = 0")),
             Queue::Cbs(cbs) => {
+                if let Some(credits) = self.linux_credits(port, 0) {
+                    return self.linux_shaped(port, 0, &credits, Others::default());
+                }
                 Ok(Service::alone(slope(cbs.idle_slope).min(line), "shaped at the root: R = idleSlope, T = 0"))
             }
             Queue::Etf(_) => {
@@ -161,14 +166,19 @@ impl<'a> Analysis<'a> {
             if members.is_empty() {
                 continue;
             }
-            match classes.shapers.get(usize::from(above)) {
-                Some(Shaper::Cbs(_)) => {
+            match (self.linux_credits(port, above), classes.shapers.get(usize::from(above))) {
+                (Some(credits), _) => {
+                    let (rate, bits) = self.linux_share(port, above, &credits);
+                    above_bits += bits;
+                    above_rate += rate;
+                }
+                (None, Some(Shaper::Cbs(_))) => {
                     let largest = self.flows.largest(scenario, port, above..above + 1);
                     let service = self.service_here(port, above)?;
                     above_bits += &service.rate * service.latency + largest * (&line - &service.rate) / &line;
                     above_rate += service.rate;
                 }
-                shaper => {
+                (None, shaper) => {
                     if matches!(shaper, Some(Shaper::Etf(_))) {
                         self.launched(port, above)?;
                     }
@@ -183,6 +193,9 @@ impl<'a> Analysis<'a> {
         let residual = &line - &above_rate;
         if residual <= Exact::zero() {
             return Err(format!("classes above {class} may take the whole line of {}", scenario.port_rate(port)));
+        }
+        if let Some(credits) = self.linux_credits(port, class) {
+            return self.linux_shaped(port, class, &credits, Others { above_bits, above_rate, lower });
         }
         let top = above_rate.is_zero();
         let (rate, blocking, words) = match classes.shapers.get(usize::from(class)) {
@@ -221,6 +234,11 @@ impl<'a> Analysis<'a> {
             words += &format!(", r_H = {} bit/s, b_H = {} bit", Number(above_rate), Number(above_bits.clone()));
         }
         Ok(Service { rate, latency: (blocking + above_bits) / residual, lower, turns: None, words })
+    }
+
+    /// What Linux is told of a class that it shapes itself.
+    fn linux_credits(&self, port: PortId, class: u8) -> Option<Credits> {
+        self.scenario.linux_credits(port).get(usize::from(class)).copied().flatten()
     }
 
     /// Burst and rate of all frames of a class that come to a port.

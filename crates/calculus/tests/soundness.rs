@@ -268,14 +268,14 @@ proptest! {
         phases in prop::collection::vec(prop::sample::select(vec![0_i128, 0, 0, 1_000_000, 7_654_321, 100_000_000]), 1..12),
         kind in 0..6_u8,
     ) {
-        let cbs = |mbit| Shaper::Cbs(Cbs { idle_slope: Rate::from_mbit(mbit), offload: false });
+        let cbs = |mbit| Shaper::Cbs(Cbs { idle_slope: Rate::from_mbit(mbit), offload: true });
         let queue = match kind {
             0 => Queue::Fifo,
             1 => mqprio(&[]),
             2 => shaped(Rate::from_mbit(40)),
             3 => mqprio(&[(7, cbs(50)), (6, cbs(20))]),
             4 => mqprio(&[(6, cbs(40))]),
-            _ => Queue::Cbs(Cbs { idle_slope: Rate::from_mbit(80), offload: false }),
+            _ => Queue::Cbs(Cbs { idle_slope: Rate::from_mbit(80), offload: true }),
         };
         check(&build(&rates, latency, &draws, &udp, queue), &phases);
     }

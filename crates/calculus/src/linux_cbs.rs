@@ -1,0 +1,118 @@
+//! What a class gets from Linux' software shaper (`sch_cbs`), which is not quite what the standard's gives.
+//!
+//! Its credit is whole bytes of frames without FCS, preamble and gap (ℓ of p bits on the line). It is brought up to date only
+//! when the kernel looks, and only while it is below 0. With I the idleSlope, C the line, and k the last frame up to n that
+//! came to an empty queue with credit of 0 or more:
+//!
+//! * **The first wait is not credited.** k has no credit above 0 (what there is, is taken from it as it comes) and gains none
+//!   while it waits: up to max(L_N, L)/C for a frame on the line, one of its own class too, and for classes above. The
+//!   standard's credit would rise meanwhile and pay for the frames behind. Between k and n a wait for a lower frame is
+//!   credited, as credit was below 0 at the look before, and hiCredit holds it; that for n itself, L_N/C, is not used up.
+//! * **Each look while credit is below 0 forgets less than a byte.** It looks at the end of each frame of other classes: at
+//!   least m/C apart, in which ⌊I·m/C⌋ = q bytes are counted, so at least ρ = q/(q + 1) of what was earned. It looks once at the
+//!   end of an own frame, once when there is enough, and once for each frame that comes: 2 bytes a frame, and one for each of
+//!   the class that comes until n starts, of which there are (b + r·t)/L_min.
+//! * **Classes above** take at most b_H + r_H·t of the line. Nothing of that is taken as credited.
+//!
+//! Σ over k ≤ i < n of ((ℓ + 2 bytes)/(ρI)), the waits and the line of classes above give, with p − ℓ ≥ 24 bytes,
+//! s = 24 bytes·(1 − I/C) − 2 bytes − L_max/L_min bytes and g = L_max/(L_max − s) (L_min for a negative s):
+//!
+//! > R = ρ·I·g·(C − r_H)/C, T = ((max(L_N, L) + L_N + b_H)/C + (b/L_min bytes)/(ρI)) / ((C − r_H)/C·(1 − g byte/L_min))
+//!
+//! What such a class sends within t is at most φ·(I·t + hiCredit − loCredit), φ = max p/(ℓ − 1 byte): a frame is charged
+//! for ⌊ℓ·(C − I)/C⌋.
+
+use num_traits::{One, Zero};
+use scenario::{Credits, PortId};
+
+use crate::exact::{Exact, Number, bits, whole};
+use crate::service::{Analysis, Service};
+
+/// What others do to a shaped class, in bits and bits per second.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// What classes above bring at once.
+    pub(crate) above_bits: Exact,
+    /// Their rate.
+    pub(crate) above_rate: Exact,
+    /// Largest frame of a lower class.
+    pub(crate) lower: Exact,
+}
+
+/// idleSlope as Linux is told it, bits per second.
+fn idle_slope(credits: &Credits) -> Exact {
+    whole(credits.idle_slope_kbit) * whole(1_000)
+}
+
+impl Analysis<'_> {
+    /// Rate and bits ahead of it that a class shaped by Linux takes of the line, whatever comes to it.
+    pub(crate) fn linux_share(&self, port: PortId, class: u8, credits: &Credits) -> (Exact, Exact) {
+        let byte = bits(1);
+        let longer = |flow: usize| {
+            let flow = &self.flows.flows[flow];
+            &flow.frame / (&flow.counted - &byte).max(byte.clone())
+        };
+        let most = self.members(port, class).into_iter().map(longer).max().unwrap_or_else(Exact::one);
+        let credit = whole(credits.hi_credit_bytes - credits.lo_credit_bytes) * byte;
+        (&most * idle_slope(credits), most * credit)
+    }
+
+    /// What `class` gets at `port` if Linux shapes it.
+    pub(crate) fn linux_shaped(
+        &mut self,
+        port: PortId,
+        class: u8,
+        credits: &Credits,
+        others: Others,
+    ) -> Result<Service, String> {
+        let line = whole(self.scenario.port_rate(port).0);
+        let (byte, one) = (bits(1), Exact::one());
+        let members = self.members(port, class);
+        let sizes = || members.iter().map(|flow| self.flows.flows[*flow].frame.clone());
+        let (Some(largest), Some(least)) = (sizes().max(), sizes().min()) else {
+            return Err(format!("no frames of class {class} are known"));
+        };
+        let idle = idle_slope(credits);
+        let kept = self.kept(port, class, &idle, &line).ok_or_else(|| {
+            format!(
+                "Linux' software shaper counts whole bytes: in the time of the shortest frame of others class {class} earns \
+                 less than one at its idleSlope, and gets on only when they pause"
+            )
+        })?;
+        let earned = &kept * &idle;
+        let slack = whole(24) * &byte * (&one - &idle / &line) - whole(2) * &byte - &byte * &largest / &least;
+        let size = if slack < Exact::zero() { &least } else { &largest };
+        let gain = size / (size - &slack);
+        let left = &one - &others.above_rate / &line;
+        let looked = &one - &gain * &byte / &least;
+        if left <= Exact::zero() || looked <= Exact::zero() {
+            return Err(format!("classes above {class} may take the whole line of {}", self.scenario.port_rate(port)));
+        }
+        let (burst, _) = self.arrivals(port, class)?;
+        let waits = (largest.max(others.lower.clone()) + &others.lower + &others.above_bits) / &line;
+        let latency = (waits + burst / &least * &byte / &earned) / (&left * looked);
+        let words = format!(
+            "shaped by Linux, in whole bytes: R = ρ·I·g·(C − r_H)/C, T = ((max(L_N, L) + L_N + b_H)/C + b/L_min bytes/(ρI))/… \
+             with I {} bit/s, ρ {}, g {}, r_H {} bit/s, b_H {} bit",
+            Number(idle),
+            Number(kept),
+            Number(gain.clone()),
+            Number(others.above_rate.clone()),
+            Number(others.above_bits)
+        );
+        let rate = (earned * gain * left).min(line);
+        Ok(Service { rate, latency, lower: others.lower, turns: None, words })
+    }
+
+    /// The part of the credit that the kernel keeps at least, beside frames of other classes; none where it may keep nothing.
+    fn kept(&self, port: PortId, class: u8, idle: &Exact, line: &Exact) -> Option<Exact> {
+        let others = (0..8).filter(|other| *other != class).flat_map(|other| self.members(port, other));
+        let Some(shortest) = others.map(|flow| self.flows.flows[flow].frame.clone()).min() else {
+            return Some(Exact::one());
+        };
+        // The kernel's clock counts nanoseconds.
+        let apart = (shortest / line * whole(1_000_000_000)).floor() / whole(1_000_000_000);
+        let bytes = (apart * idle / bits(1)).floor();
+        (!bytes.is_zero()).then(|| &bytes / (&bytes + Exact::one()))
+    }
+}
