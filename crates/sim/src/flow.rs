@@ -33,6 +33,10 @@ pub(crate) enum Receiver {
 pub(crate) struct Flow {
     /// Ports on its way, in order.
     pub(crate) hops: Vec<Hop>,
+    /// Priority of its frames.
+    pub(crate) priority: u8,
+    /// Which frames a discipline that takes flows in turn keeps together.
+    pub(crate) bucket: u32,
     /// Bytes of its frames that a discipline of Linux counts.
     pub(crate) counted: u32,
     /// Where its frames end.
@@ -58,7 +62,7 @@ impl Flow {
                 }
             })
             .collect();
-        Self { hops, counted: size.socket_bytes(), receiver, greedy: false }
+        Self { hops, priority: pcp, bucket: 0, counted: size.socket_bytes(), receiver, greedy: false }
     }
 }
 

@@ -49,11 +49,13 @@ mod frames;
 mod latency;
 mod outcome;
 mod port;
+mod qdisc;
 mod simulate;
 mod station;
 mod world;
 
 pub use latency::{HostLatency, LatencyError, Measured};
 pub use outcome::{Delays, Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-pub use port::{Arrival, Cause, Fate, Passage, pass};
+pub use port::{Arrival, Cause, Fate, Passage, Passed, pass};
+pub use qdisc::{FqCodel, Qdisc};
 pub use simulate::{Outcome, simulate, trace};

@@ -10,9 +10,10 @@ use units::{Picos, Rate};
 
 use crate::credit::{Credit, During, LinuxCredit};
 use crate::frames::FrameId;
+use crate::qdisc::{Dropped, FqCodel, Qdisc, Root};
 
 use etf::{Launches, Look};
-pub use passage::{Arrival, Fate, Passage, pass};
+pub use passage::{Arrival, Fate, Passage, Passed, pass};
 
 /// Why a port lost a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub enum Cause {
     LaunchInvalid,
     /// Its launch time passed while it waited.
     LaunchMissed,
+    /// CoDel dropped it: frames of its flow had waited for too long. Nobody is told.
+    Codel,
+    /// It is longer than a token bucket can hold.
+    TooLong,
 }
 
 /// A frame on its way into a port.
@@ -30,6 +35,10 @@ pub enum Cause {
 pub(crate) struct Packet {
     /// Which.
     pub(crate) frame: FrameId,
+    /// Its priority.
+    pub(crate) priority: u8,
+    /// Its flow, for a discipline that takes flows in turn.
+    pub(crate) flow: u32,
     /// Bytes that a discipline of Linux counts: without FCS, preamble and gap.
     pub(crate) counted: u32,
     /// Its launch time.
@@ -90,6 +99,10 @@ pub(crate) struct OutputPort {
     planned: Option<Picos>,
     /// Frames whose launch time has passed while they waited.
     lost: Vec<FrameId>,
+    /// Instead of classes: one discipline of Linux for all.
+    root: Option<Root>,
+    /// What it has dropped.
+    dropped: Dropped,
 }
 
 impl OutputPort {
@@ -110,7 +123,8 @@ impl OutputPort {
                 })
                 .collect(),
             Queue::Etf(etf) => vec![launches(etf)],
-            Queue::FqCodel | Queue::Taprio { .. } => return Err(queue.kind()),
+            Queue::FqCodel => return Ok(Self::of(&Qdisc::FqCodel(FqCodel::default()))),
+            Queue::Taprio { .. } => return Err(queue.kind()),
         };
         for (class, credits) in classes.iter_mut().zip(credits) {
             if let (Some(_), Some(credits)) = (&class.credit, credits) {
@@ -118,7 +132,14 @@ impl OutputPort {
                 class.linux = Some(LinuxCredit::new(credits));
             }
         }
-        Ok(Self { classes, sending: None, planned: None, lost: Vec::new() })
+        Ok(Self { classes, sending: None, planned: None, lost: Vec::new(), root: None, dropped: Vec::new() })
+    }
+
+    /// A port with one discipline of Linux.
+    pub(crate) fn of(qdisc: &Qdisc) -> Self {
+        let class = Class { waiting: VecDeque::new(), credit: None, linux: None, looked: false, launches: None };
+        let root = Some(Root::new(qdisc));
+        Self { classes: vec![class], sending: None, planned: None, lost: Vec::new(), root, dropped: Vec::new() }
     }
 
     /// Number of traffic classes.
@@ -134,13 +155,17 @@ impl OutputPort {
         }
     }
 
-    /// A frame that [`Self::next`] has lost: its launch time passed while it waited.
-    pub(crate) fn lost(&mut self) -> Option<FrameId> {
-        self.lost.pop()
+    /// A frame that the port has lost, other than the one that came.
+    pub(crate) fn lost(&mut self) -> Option<(FrameId, Cause)> {
+        self.dropped.pop().or_else(|| Some((self.lost.pop()?, Cause::LaunchMissed)))
     }
 
     /// Puts a frame into its class, or says why not; `always` lifts the limit of a full queue.
     pub(crate) fn enqueue(&mut self, now: Picos, class: usize, packet: Packet, always: bool) -> Result<(), Cause> {
+        if let Some(root) = &mut self.root {
+            root.enqueue(clock(now), packet, &mut self.dropped);
+            return Ok(());
+        }
         if let Some(launches) = &mut self.classes[class].launches {
             return launches.enqueue(now, packet.frame, packet.launch);
         }
@@ -160,6 +185,9 @@ impl OutputPort {
 
     /// The last bit of the frame being sent is out.
     pub(crate) fn sent(&mut self, now: Picos) -> Option<FrameId> {
+        if let Some(root) = &mut self.root {
+            return root.sent(clock(now));
+        }
         let (frame, class) = self.sending.take()?;
         self.classes[class].advance(now, true);
         // With nothing behind it, credit above 0 is lost at once.
@@ -174,6 +202,9 @@ impl OutputPort {
 
     /// The credit is looked at again at `now`, as planned.
     pub(crate) fn looked(&mut self, now: Picos) {
+        if let Some(root) = &mut self.root {
+            return root.woken(clock(now));
+        }
         if self.planned.is_some_and(|planned| planned <= now) {
             self.planned = None;
         }
@@ -184,6 +215,9 @@ impl OutputPort {
 
     /// Begins to send when it can: the highest class whose credit allows it, without interrupting anything.
     pub(crate) fn next(&mut self, now: Picos) -> Next {
+        if let Some(root) = &mut self.root {
+            return root.next(clock(now), &mut self.dropped);
+        }
         if self.sending.is_some() {
             // Linux looks at no queue while its line is busy.
             self.classes.iter_mut().for_each(|class| class.looked = false);

@@ -165,7 +165,8 @@ impl<'a> World<'a> {
         }
         // A greedy source blocks on its full socket instead of losing.
         let always = flow.greedy && frame.hop == 0;
-        let packet = Packet { frame: id, counted: flow.counted, launch };
+        let (priority, flow, counted) = (flow.priority, flow.bucket, flow.counted);
+        let packet = Packet { frame: id, priority, flow, counted, launch };
         match self.ports[hop.port].enqueue(now, hop.class, packet, always) {
             Ok(()) => self.serve(now, hop.port),
             Err(cause) => self.lose(now, id, cause),
@@ -178,12 +179,14 @@ impl<'a> World<'a> {
         let flow = &self.flows[frame.flow as usize];
         let hop = flow.hops[frame.hop as usize];
         let errno = match cause {
-            Cause::Full => NO_BUFFER_SPACE,
-            Cause::LaunchInvalid => LAUNCH_INVALID,
-            Cause::LaunchMissed => LAUNCH_MISSED,
+            Cause::Full | Cause::TooLong => Some(NO_BUFFER_SPACE),
+            Cause::LaunchInvalid => Some(LAUNCH_INVALID),
+            Cause::LaunchMissed => Some(LAUNCH_MISSED),
+            Cause::Codel => None,
         };
         let (first, handle) = (frame.hop == 0, frame.handle);
-        let receiver = flow.receiver;
+        let (receiver, index) = (flow.receiver, frame.flow as usize);
+        let again = first && flow.greedy && now < self.end;
         let drops = &mut self.drops[hop.port][hop.class];
         match receiver {
             Receiver::Traffic(traffic) => {
@@ -192,19 +195,23 @@ impl<'a> World<'a> {
             }
             Receiver::End(end) => {
                 drops.stream_frames += 1;
-                if first {
+                if let (true, Some(errno)) = (first, errno) {
                     self.emit(now, end ^ 1, EventKind::NotSent { handle, errno });
                 }
             }
         }
         self.frames.remove(id);
+        if again {
+            // A greedy source keeps one frame waiting.
+            self.add_traffic(now, index);
+        }
     }
 
     /// Lets a port begin to send if it can.
     fn serve(&mut self, now: Picos, port: usize) {
         let next = self.ports[port].next(now);
-        while let Some(id) = self.ports[port].lost() {
-            self.lose(now, id, Cause::LaunchMissed);
+        while let Some((id, cause)) = self.ports[port].lost() {
+            self.lose(now, id, cause);
         }
         match next {
             Next::Nothing => {}
@@ -297,6 +304,13 @@ fn flows(scenario: &Scenario, seed: u64) -> (Vec<Flow>, Vec<Source>) {
         let flow = |path, end| Flow::new(scenario, path, stream.frame(), stream.pcp, Receiver::End(end));
         flows.push(flow(&stream.path, DIRECTIONS * index + 1));
         flows.push(flow(&stream.return_path, DIRECTIONS * index));
+        // Linux tells flows apart by what is in an IP header; of other frames it knows EtherType and tag.
+        let alike =
+            |other: &scenario::Stream| other.udp.is_none() && (other.vid, other.pcp) == (stream.vid, stream.pcp);
+        let first = scenario.streams.iter().position(alike).filter(|_| stream.udp.is_none());
+        for (direction, flow) in flows[DIRECTIONS * index..].iter_mut().enumerate() {
+            flow.bucket = first.map_or(DIRECTIONS * index + direction, |first| DIRECTIONS * first) as u32;
+        }
     }
     let mut sources = Vec::new();
     for (index, traffic) in scenario.traffic.iter().enumerate() {
@@ -308,6 +322,7 @@ fn flows(scenario: &Scenario, seed: u64) -> (Vec<Flow>, Vec<Source>) {
         let source = Source::new(scenario, traffic, flows.len(), &mut random);
         let mut flow = Flow::new(scenario, &traffic.path, traffic.frame(), traffic.pcp, Receiver::Traffic(index));
         flow.greedy = source.is_greedy();
+        flow.bucket = flows.len() as u32;
         flows.push(flow);
         sources.push(source);
     }

@@ -4,9 +4,11 @@
 mod cbs;
 mod common;
 mod lab;
+#[path = "cross_validation/qdiscs.rs"]
+mod qdiscs;
 
 use common::mqprio;
-use downbeat_sim::pass;
+use downbeat_sim::{Passed, pass};
 use lab::{Port, Sent};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -47,9 +49,14 @@ fn mqprio_is_equal_frame_by_frame() {
     let port = Port {
         name: "mqprio",
         queues: 8,
+        wire: true,
         qdiscs: mqprio_words(&queue, |_| None),
         frames: random(1, 400, &[50, 3_000, 9_000, 20_000], &PRIORITIES, &[60, 146, 600, 1514]),
     };
     let Some(seen) = lab::observe("mqprio", std::slice::from_ref(&port)) else { return };
-    lab::compare(&port, &seen[0], &pass(&lab::passage(&queue), &lab::arrivals(&port, &seen[0])).unwrap());
+    lab::compare(
+        &port,
+        &seen[0],
+        &pass(&lab::passage(Passed::Queue(&queue, &[])), &lab::arrivals(&port, &seen[0])).unwrap(),
+    );
 }

@@ -16,6 +16,7 @@ fn frame(at_ns: i64, priority: u8, bytes: u32, launch_ns: Option<i64>) -> Arriva
         at: Picos(at_ns * 1000),
         priority,
         bytes,
+        flow: 0,
         counted: bytes - 24,
         launch: launch_ns.map(|ns| Picos(ns * 1000)),
     }

@@ -5,12 +5,13 @@ use units::{Picos, Rate};
 
 use super::{Cause, Next, OutputPort, Packet};
 use crate::frames::FrameId;
+use crate::qdisc::Qdisc;
 
 /// A port to be passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage<'a> {
     /// Its queue discipline.
-    pub queue: &'a Queue,
+    pub through: Passed<'a>,
     /// Rate of its line.
     pub rate: Rate,
     /// How much longer than its bits the line is busy with a frame: zero but in the kernel laboratory.
@@ -18,15 +19,22 @@ pub struct Passage<'a> {
     /// For how long before each arrival no timer goes off, as who sends reads the clock: zero but in the kernel laboratory.
     /// What falls due meanwhile happens at the arrival, before it.
     pub reading: Picos,
-    /// What Linux is told of each class that it shapes itself ([`scenario::Scenario::linux_credits`]); by class, and where
-    /// there is none the standard's credit counts.
-    pub credits: &'a [Option<Credits>],
+}
+
+/// What frames pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed<'a> {
+    /// A queue of a scenario, with what Linux is told of each class that it shapes itself
+    /// ([`scenario::Scenario::linux_credits`]): by class, and where there is none the standard's credit counts.
+    Queue(&'a Queue, &'a [Option<Credits>]),
+    /// A discipline of Linux that a scenario may not know.
+    Qdisc(&'a Qdisc),
 }
 
 impl<'a> Passage<'a> {
     /// A port whose shapers are the standard's.
     pub fn new(queue: &'a Queue, rate: Rate) -> Self {
-        Self { queue, rate, pause: Picos::ZERO, reading: Picos::ZERO, credits: &[] }
+        Self { through: Passed::Queue(queue, &[]), rate, pause: Picos::ZERO, reading: Picos::ZERO }
     }
 }
 
@@ -37,6 +45,8 @@ pub struct Arrival {
     pub at: Picos,
     /// Its priority, 0 to 15.
     pub priority: u8,
+    /// Its flow, where flows are taken in turn.
+    pub flow: u32,
     /// Physical bytes: preamble and inter-frame gap included.
     pub bytes: u32,
     /// Bytes that a discipline of Linux counts: those of the socket's frame.
@@ -67,7 +77,10 @@ pub enum Fate {
 /// # Errors
 /// The name of a discipline that is not modelled.
 pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'static str> {
-    let mut port = OutputPort::new(passage.queue, passage.rate, passage.credits)?;
+    let mut port = match passage.through {
+        Passed::Queue(queue, credits) => OutputPort::new(queue, passage.rate, credits)?,
+        Passed::Qdisc(qdisc) => OutputPort::of(qdisc),
+    };
     let mut fates = vec![Fate::Kept; arrivals.len()];
     let (mut coming, mut free, mut look) = (0, None::<Picos>, None::<Picos>);
     let mut sending = None;
@@ -87,8 +100,17 @@ pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'
             look = None;
         } else {
             let it = arrivals[coming];
-            let class = usize::from(passage.queue.class_of(it.priority & 15));
-            let packet = Packet { frame: FrameId::of(coming as u32), counted: it.counted, launch: it.launch };
+            let class = match passage.through {
+                Passed::Queue(queue, _) => queue.class_of(it.priority & 15).into(),
+                Passed::Qdisc(_) => 0,
+            };
+            let packet = Packet {
+                frame: FrameId::of(coming as u32),
+                priority: it.priority,
+                flow: it.flow,
+                counted: it.counted,
+                launch: it.launch,
+            };
             if let Err(cause) = port.enqueue(now, class, packet, false) {
                 fates[coming] = Fate::Lost(cause);
             }
@@ -105,8 +127,8 @@ pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'
             Next::Wait(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
             Next::Nothing => {}
         }
-        while let Some(frame) = port.lost() {
-            fates[frame.index()] = Fate::Lost(Cause::LaunchMissed);
+        while let Some((frame, cause)) = port.lost() {
+            fates[frame.index()] = Fate::Lost(cause);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! CBS in software, below mqprio and at the root.
 
-use downbeat_sim::{Passage, pass};
+use downbeat_sim::{Passed, pass};
 use scenario::{Cbs, Classes, Credits, LONGEST_FRAME_BYTES, Queue, Reservation, Shaper, credits};
 use units::Rate;
 
@@ -53,7 +53,7 @@ fn case(name: &'static str, queue: Queue, frames: Vec<Sent>) -> Case {
         Queue::Cbs(_) => (1, vec![format!("root handle 100: {}", words(&credits[0].unwrap()))]),
         _ => (8, mqprio_words(&queue, |class| credits[usize::from(class)].as_ref().map(words))),
     };
-    Case { queue, port: Port { name, queues, qdiscs, frames } }
+    Case { queue, port: Port { name, queues, wire: true, qdiscs, frames } }
 }
 
 fn frame(after_ns: i64, priority: u32, bytes: u32) -> Sent {
@@ -99,7 +99,7 @@ fn cbs_is_equal_frame_by_frame() {
     let Some(seen) = lab::observe("cbs", &ports) else { return };
     for (case, seen) in cases.iter().zip(&seen) {
         let credits = told(&case.queue);
-        let passage = Passage { credits: &credits, ..lab::passage(&case.queue) };
+        let passage = lab::passage(Passed::Queue(&case.queue, &credits));
         lab::compare(&case.port, seen, &pass(&passage, &lab::arrivals(&case.port, seen)).unwrap());
     }
 }
