@@ -1,6 +1,6 @@
 //! What passes the ports: both directions of every stream, traffic, acknowledgements.
 
-use scenario::{PortId, Scenario, TrafficKind};
+use scenario::{PortId, Queue, Scenario, TrafficKind};
 use units::{FrameSize, Nanos};
 
 use crate::Options;
@@ -146,8 +146,10 @@ impl Flows {
             self.in_class(scenario, port, scenario.port(port).queue.class_of(self.flows[flow].pcp)).collect::<Vec<_>>()
         };
         let here = set(path[index]);
+        // Where frames overtake each other, a burst is not the same one behind.
+        let ordered = |port: PortId| scenario.port(port).queue != Queue::FqCodel;
         let mut start = index;
-        while start > 0 && set(path[start - 1]) == here {
+        while start > 0 && ordered(path[start]) && ordered(path[start - 1]) && set(path[start - 1]) == here {
             start -= 1;
         }
         start

@@ -18,10 +18,14 @@ use units::Nanos;
 
 use crate::exact::{Exact, Number, micros_up, seconds, whole};
 use crate::gates::{Frames, Opening, Turns};
-use crate::service::{Analysis, Service};
+use crate::service::{Analysis, Service, goes_first};
 
 /// Why classes that share a window have no bound with launch times of the kernel's.
 const SHARED: &str = "taprio with txtime-assist is not bounded where classes share a window";
+
+/// Why a shaper behind gates has no bound.
+const CBS: &str = "cbs behind gates has no bound: by 802.1Q its credit stands still while the gate is shut; Linux' shaper gains \
+                   credit then, up to hiCredit, and loses what a shut gate keeps it from using, window by window";
 
 /// What Linux does not gate.
 const UNGATED: &str = "taprio with txtime-assist gates only classes with an etf queue below";
@@ -57,7 +61,7 @@ impl Analysis<'_> {
         };
         let blocked = others.iter().map(|other| held(&other.largest, BULK_FRAMES)).max().unwrap_or_default();
         let delta = match classes.shapers.get(usize::from(class)) {
-            Some(Shaper::Cbs(_)) => return Err("cbs behind gates is not bounded by this version".into()),
+            Some(Shaper::Cbs(_)) => return Err(CBS.into()),
             Some(Shaper::Etf(etf)) => match (self.launched(port, class), assist) {
                 (Ok(()), _) => {
                     let wait = if etf.offload { Exact::zero() } else { seconds(etf.delta) };
@@ -139,9 +143,9 @@ impl Analysis<'_> {
         let (mut sum_rate, mut sum_bits) = (Exact::zero(), Exact::zero());
         for other in beside.iter().filter(|other| other.class > class) {
             if matches!(classes.shapers.get(usize::from(other.class)), Some(Shaper::Cbs(_))) {
-                return Err("a class that goes first has cbs behind gates, which is not bounded by this version".into());
+                return Err(format!("a class that goes first: {CBS}"));
             }
-            let (burst, rate) = self.arrivals(port, other.class)?;
+            let (burst, rate) = self.arrivals(port, other.class).map_err(|reason| goes_first(other.class, &reason))?;
             let service = self.service_here(port, other.class)?;
             // What came while it waited itself, and what comes.
             sum_bits += &burst + &rate * (service.latency + &burst / service.rate);

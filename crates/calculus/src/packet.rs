@@ -48,9 +48,12 @@ fn assumptions(scenario: &Scenario, options: &Options) -> Vec<String> {
     ]
     .into_iter()
     .chain(scenario.ports.iter().any(|port| matches!(port.queue, Queue::Taprio { .. })).then(|| GATES.into()))
+    .chain(scenario.ports.iter().any(|port| port.queue == Queue::FqCodel).then(|| CODEL.into()))
     .chain((options.unnamed_frame_bytes > 0 && shaped_by_linux(scenario)).then(|| UNNAMED.into()))
     .collect()
 }
+
+const CODEL: &str = "What fq_codel drops has no delay; it drops none while none waits for more than its target, 5 ms.";
 
 /// Each of them may cost a class up to a byte of credit.
 const UNNAMED: &str =

@@ -20,6 +20,10 @@
 //! * Shaped: start(n) is where credit says, arrival(k) + (credit at start + B(k..n))/R. Credit above zero is
 //!   gained only while blocked, at most R·T with T as for strict priority (R = C − r_H there), and L_N the
 //!   larger of a lower and an own frame when unshaped classes are above. Needs R ≤ C − r_H.
+//! * Any order (FQ-CoDel): with arrivals of all flows within b + r·t, a busy period is over, and a frame has begun, after at
+//!   most (b − L)/(C − r) ≤ (b − L)/C + T with R = C and T = b·r/(C·(C − r)), whichever flow has its turn and whichever share a
+//!   queue: that is a hash, new at each boot. What is dropped makes it shorter. Such a port is a stretch of its own, as frames
+//!   overtake each other there.
 //! * Shaped by Linux itself: see [`crate::linux_cbs`].
 //!
 //! A frame is at the next queue L/C + propagation + bridge latency after its start. Inserting one port
@@ -148,7 +152,7 @@ impl<'a> Analysis<'a> {
                 self.launched(port, class)?;
                 Ok(Service::alone(line, "released by launch time: R = C, T = 0 from then on"))
             }
-            Queue::FqCodel => Err("fq_codel is not bounded by this version: its flow queues and drops".into()),
+            Queue::FqCodel => self.any_order(port),
             Queue::Taprio { classes, schedule } => self.gated(port, class, classes, schedule),
             Queue::Mqprio(classes) => self.strict(port, class, classes),
         }
@@ -183,7 +187,7 @@ impl<'a> Analysis<'a> {
                         self.launched(port, above)?;
                     }
                     unshaped_above = true;
-                    let (burst, rate) = self.arrivals(port, above)?;
+                    let (burst, rate) = self.arrivals(port, above).map_err(|reason| goes_first(above, &reason))?;
                     above_rate += rate;
                     above_bits += burst;
                 }
@@ -236,6 +240,19 @@ impl<'a> Analysis<'a> {
         Ok(Service { rate, latency: (blocking + above_bits) / residual, lower, turns: None, words })
     }
 
+    /// A port that sends whenever something waits, in an order of its own.
+    fn any_order(&mut self, port: PortId) -> Result<Service, String> {
+        let line = whole(self.scenario.port_rate(port).0);
+        let (burst, rate) = self.arrivals(port, 0).map_err(|reason| {
+            format!("fq_codel may put all flows into one queue, by a hash that is new at each boot: {reason}")
+        })?;
+        if rate >= line {
+            return Err(format!("{} bit/s of {} bit/s arrive: fq_codel drops", Number(rate), Number(line)));
+        }
+        let latency = burst * &rate / (&line * (&line - rate));
+        Ok(Service { latency, ..Service::alone(line, "flows in any order: R = C, T = b·r/(C·(C − r))") })
+    }
+
     /// What Linux is told of a class that it shapes itself.
     fn linux_credits(&self, port: PortId, class: u8) -> Option<Credits> {
         self.scenario.linux_credits(port).get(usize::from(class)).copied().flatten()
@@ -247,7 +264,7 @@ impl<'a> Analysis<'a> {
         for flow in self.members(port, class) {
             let position = self.flows.position(flow, port);
             let source = self.flows.flows[flow].source.clone();
-            rate += source.map_err(|reason| format!("class {class} goes first and {reason}"))?.1;
+            rate += source?.1;
             burst += self.burst(flow, position)?;
         }
         Ok((burst, rate))
@@ -338,6 +355,11 @@ impl<'a> Analysis<'a> {
         let largest = self.flows.largest(self.scenario, path[0], class..class + 1);
         Ok(Stretch { burst, rate, largest, services, slowest })
     }
+}
+
+/// Why a class gets nothing for sure.
+pub(crate) fn goes_first(class: u8, reason: &str) -> String {
+    format!("class {class} goes first and {reason}")
 }
 
 fn slope(rate: Rate) -> Exact {

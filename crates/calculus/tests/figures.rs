@@ -6,8 +6,8 @@ use common::{Line, mqprio, shaped, variables};
 use downbeat_calculus::{
     self as calculus, Bound, BoundReport, Count, Exact, Model, Options, bound, bound_with, paper_table,
 };
-use scenario::{Cbs, Queue, Shaper, TrafficKind};
-use units::{Nanos, Rate};
+use scenario::{Cbs, Classes, GateEntry, GateSchedule, Queue, Shaper, TaprioMode, TrafficKind};
+use units::{Nanos, Rate, Tai};
 
 const SIZES: [u32; 8] = [59, 77, 113, 185, 329, 617, 1193, 1481];
 
@@ -189,9 +189,21 @@ fn what_has_no_bound_says_why() {
     };
     let streamed = |queue: Queue| Line::gigabit(2).queue(queue).stream(0, 2, 3);
     assert!(reason(streamed(slow)).contains("are served"));
-    assert!(reason(streamed(Queue::FqCodel)).contains("port w → b1: fq_codel"));
     let tcp = || Line::gigabit(2).traffic(0, 2, TrafficKind::Tcp, None, 1448, 0).stream(0, 2, 3);
+    assert!(reason(tcp().queue(Queue::FqCodel)).contains("port w → b1: fq_codel may put all flows into one queue"));
     assert!(reason(tcp()).contains("TCP traffic w → r"));
+    let gates = vec![GateEntry { gates: 0b11, interval: Nanos(250_000) }];
+    let shaper = Shaper::Cbs(Cbs { idle_slope: Rate::from_mbit(50), offload: true });
+    let gated = Queue::Taprio {
+        classes: Classes { map: [1; 16], shapers: vec![Shaper::None, shaper] },
+        schedule: GateSchedule {
+            base_time: Tai(0),
+            cycle: Nanos(250_000),
+            entries: gates,
+            mode: TaprioMode::FullOffload,
+        },
+    };
+    assert!(reason(streamed(gated)).contains("cbs behind gates has no bound: by 802.1Q its credit stands still"));
     let udp = Line::gigabit(2).traffic(0, 2, TrafficKind::Udp, None, 1472, 0).stream(0, 2, 3);
     assert!(reason(udp).contains("UDP traffic w → r has no rate"));
     // Acknowledgements meet the answers on their way back.
