@@ -4,6 +4,8 @@
 mod cbs;
 mod common;
 mod lab;
+#[path = "cross_validation/peculiar.rs"]
+mod peculiar;
 #[path = "cross_validation/qdiscs.rs"]
 mod qdiscs;
 

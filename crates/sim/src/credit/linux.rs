@@ -155,4 +155,19 @@ mod tests {
         assert!(!it.look(1_000_000));
         assert_eq!(it.wakes(), None);
     }
+
+    /// The laboratory's timers are 1 ns late, those of machines later. One that were not late would never do.
+    #[test]
+    fn a_timer_on_time_earns_a_byte_less_for_ever() {
+        let mut it = LinuxCredit { idle_slope: 7_000_000, ..credit() };
+        it.take(0, 340);
+        let mut now = it.last;
+        assert!(!it.look(now));
+        for _ in 0..1_000 {
+            now = it.timer.unwrap();
+            assert!(!it.look(now), "{}", it.credit);
+        }
+        assert_eq!(it.credit, -1);
+        assert!(it.look(it.wakes().unwrap()));
+    }
 }

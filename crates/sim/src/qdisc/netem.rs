@@ -34,7 +34,7 @@ impl Discipline for Netem {
         }
         let (mut from, mut delay) = (now, self.delay);
         if let Some(rate) = self.rate {
-            // Behind the last that still waits; one that has left is forgotten, with what it would have kept the line busy.
+            // Behind the last that still waits; what has left has left the line, too.
             if let Some((last, _)) = self.waiting.back() {
                 delay = (delay - (last - now)).max(0);
                 from = *last;

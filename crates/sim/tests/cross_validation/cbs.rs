@@ -12,7 +12,7 @@ fn shaper(mbit: f64) -> Shaper {
 }
 
 /// Priorities 6 and 7 in the highest class, 4 and 5 in the next, the rest below, unshaped.
-fn classes(high_mbit: f64, low_mbit: Option<f64>) -> Queue {
+pub(crate) fn classes(high_mbit: f64, low_mbit: Option<f64>) -> Queue {
     let mut map = [0; 16];
     map[4..6].fill(1);
     map[6..8].fill(2);
@@ -22,7 +22,7 @@ fn classes(high_mbit: f64, low_mbit: Option<f64>) -> Queue {
     })
 }
 
-fn told(queue: &Queue) -> Vec<Option<Credits>> {
+pub(crate) fn told(queue: &Queue) -> Vec<Option<Credits>> {
     let count = queue.classes().map_or(1, |classes| classes.shapers.len() as u8);
     let shaped: Vec<u8> = (0..count).rev().filter(|class| queue.cbs(*class).is_some()).collect();
     let reservations: Vec<Reservation> = (shaped.iter().filter_map(|class| queue.cbs(*class)))
@@ -35,7 +35,7 @@ fn told(queue: &Queue) -> Vec<Option<Credits>> {
     all
 }
 
-fn words(credits: &Credits) -> String {
+pub(crate) fn words(credits: &Credits) -> String {
     format!(
         "cbs idleslope {} sendslope {} hicredit {} locredit {} offload 0",
         credits.idle_slope_kbit, credits.send_slope_kbit, credits.hi_credit_bytes, credits.lo_credit_bytes

@@ -126,7 +126,7 @@ fn byte_fractions(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Fin
             ),
             format!(
                 "{bytes} bytes in that time: the software shaper forgets the rest of a byte at the end of every frame of others, \
-                 no bound holds then; shorter frames of others cost more"
+                 there is no bound then; shorter frames of others cost more"
             ),
             format!("write `idle_slope = \"{enough}\"` or more, or leave the shaping to the NIC (`offload = true`)"),
         ],
