@@ -19,6 +19,9 @@
 //!
 //! > R = ρ·I·g·(C − r_H)/C, T = ((max(L_N, L) + L_N + b_H)/C + (b/L_min bytes)/(ρI)) / ((C − r_H)/C·(1 − g byte/L_min))
 //!
+//! Where n is k itself, only the first wait T₁ counts, and where it is not, B(k..n) ≥ L_min: so T₁ with
+//! 1/R₁ = 1/R + (T − T₁)/L_min holds as well, and is taken where that is less for the class's burst.
+//!
 //! What such a class sends within t is at most φ·(I·t + hiCredit − loCredit), φ = max p/(ℓ − 1 byte): a frame is charged
 //! for ⌊ℓ·(C − I)/C⌋.
 
@@ -88,11 +91,13 @@ impl Analysis<'_> {
         if left <= Exact::zero() || looked <= Exact::zero() {
             return Err(format!("classes above {class} may take the whole line of {}", self.scenario.port_rate(port)));
         }
-        let (burst, _) = self.arrivals(port, class)?;
-        let waits = (largest.max(others.lower.clone()) + &others.lower + &others.above_bits) / &line;
-        let latency = (waits + burst / &least * &byte / &earned) / (&left * looked);
+        let (burst, arriving) = self.arrivals(port, class)?;
+        let first = (largest.max(others.lower.clone()) + &others.above_bits) / &line;
+        let forgotten = &burst / &least * &byte / &earned;
+        let latency = (&first + &others.lower / &line + forgotten) / (&left * looked);
         let words = format!(
-            "shaped by Linux, in whole bytes: R = ρ·I·g·(C − r_H)/C, T = ((max(L_N, L) + L_N + b_H)/C + b/L_min bytes/(ρI))/… \
+            "shaped by Linux, in whole bytes: R = ρ·I·g·(C − r_H)/C, T = ((max(L_N, L) + L_N + b_H)/C + b/L_min bytes/(ρI))/…, \
+             or T₁ and R₁ if less, \
              with I {} bit/s, ρ {}, g {}, r_H {} bit/s, b_H {} bit",
             Number(idle),
             Number(kept),
@@ -100,7 +105,12 @@ impl Analysis<'_> {
             Number(others.above_rate.clone()),
             Number(others.above_bits)
         );
-        let rate = (earned * gain * left).min(line);
+        let rate = (earned * gain * &left).min(line);
+        let first = first / left;
+        let first_rate = &one / (&one / &rate + (&latency - &first) / &least);
+        let behind = &burst - &least;
+        let less = &first + &behind / &first_rate < &latency + &behind / &rate;
+        let (rate, latency) = if less && arriving <= first_rate { (first_rate, first) } else { (rate, latency) };
         Ok(Service { rate, latency, lower: others.lower, turns: None, words })
     }
 
