@@ -142,12 +142,3 @@ pub(crate) fn compare(port: &Port, seen: &Seen, fates: &[Fate]) {
         seen.came
     );
 }
-
-/// Compares which frames were lost, not when the others were through.
-pub(crate) fn compare_lost(port: &Port, seen: &Seen, fates: &[Fate]) {
-    let model: Vec<bool> = fates.iter().map(|fate| matches!(fate, Fate::Lost(_))).collect();
-    let real: Vec<bool> = seen.left.iter().map(Option::is_none).collect();
-    let lost = real.iter().filter(|lost| **lost).count();
-    println!("{}: the same {lost} of {} frames lost, instants not compared", port.name, real.len());
-    assert_eq!(model, real, "{}", port.name);
-}
