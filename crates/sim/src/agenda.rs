@@ -16,8 +16,8 @@ pub(crate) enum Happening {
     Arrive(FrameId),
     /// The last bit of the frame being sent is out.
     Sent(u32),
-    /// Credit of a waiting class may have risen to 0.
-    Credit(u32),
+    /// A port looks again: credit may have risen, a launch time or a gate may be there.
+    Look(u32),
     /// A traffic source sends its next frame.
     Traffic(u32),
     /// The next phase of a stream end begins.

@@ -16,6 +16,8 @@ pub(crate) enum During {
     /// Nothing to send: positive credit is lost, negative credit rises at idleSlope up to 0.
     /// It is never reset from below.
     Empty,
+    /// Its gate was shut: credit stays.
+    Shut,
 }
 
 /// Credit of one class. Unit: bit/s · ps, a million-millionth of a bit, so that slopes times picoseconds
@@ -41,6 +43,11 @@ impl Credit {
         }
     }
 
+    /// The instant up to which it is brought.
+    pub(crate) fn since(&self) -> Picos {
+        self.since
+    }
+
     /// Brings the credit up to `now`, the class having done `during` since the last call.
     pub(crate) fn advance(&mut self, now: Picos, during: During) {
         let span = i128::from((now - self.since).0);
@@ -49,6 +56,7 @@ impl Credit {
             During::Sending => self.value += self.send_slope * span,
             During::Waiting => self.value += self.idle_slope * span,
             During::Empty => self.value = (self.value + self.idle_slope * span).min(0),
+            During::Shut => {}
         }
     }
 

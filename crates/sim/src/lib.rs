@@ -1,7 +1,7 @@
 //! The scenario in virtual time.
 //!
 //! [`simulate`] runs a checked scenario: the engine of `pubsub` at every stream end, driven at the phases of its host,
-//! and a network of links, store-and-forward bridges and output ports (fifo, mqprio, cbs) under it. Time is counted in
+//! and a network of links, store-and-forward bridges and output ports under it. Time is counted in
 //! whole picoseconds, all arithmetic is on integers, and what is random comes from one seed: equal inputs give equal
 //! bytes on every machine.
 //!
@@ -19,8 +19,12 @@
 //! * UDP traffic is paced evenly from a random phase; without a rate one frame always waits behind the one being sent.
 //!   TCP is modelled as paced datagrams of its rate, as full segments.
 //!
-//! Launch queues (etf) take a frame as it is handed over and release it by `sch_etf`'s rules; [`pass`] drives one port
-//! alone. Gates (taprio) and fq_codel are not modelled: such ports are an error, never taken for a fifo.
+//! * Launch queues (etf) take a frame as it is handed over and release it by `sch_etf`'s rules.
+//! * Gates that Linux keeps, by timers or as launch times (`txtime-assist`), are those of `sch_taprio`, which hands up to nine
+//!   frames on at once, on a clock without latency; those of hardware and of full offload the standard's (802.1Q §8.6.8.4).
+//!   They have been running when the simulation begins. Preemption is not modelled.
+//!
+//! [`pass`] drives one port alone.
 //!
 //! ```
 //! use downbeat_sim::{Options, simulate};

@@ -160,7 +160,7 @@ impl fmt::Display for SimError {
             Self::Unsupported { port, discipline } => write!(
                 f,
                 "port {port} has the queue discipline {discipline}, which simulate does not model: simulate models \
-                 fifo, fq_codel, mqprio, cbs and etf. Give the port one of these, or measure the scenario with `downbeat run`"
+                 fifo, fq_codel, mqprio, cbs, etf and taprio. Give the port one of these, or measure the scenario with `downbeat run`"
             ),
             Self::NoCycles => f.write_str("a simulation of 0 cycles has no result; ask for at least 1"),
             Self::TooLong { cycles, most } => {

@@ -1,19 +1,23 @@
-//! Output ports: FIFO, strict priority, credit-based shapers and launch queues.
+//! Output ports: FIFO, strict priority, credit-based shapers, launch queues and gates.
 
+mod class;
 mod etf;
+mod gates;
 mod passage;
+mod taprio;
 
-use std::collections::VecDeque;
-
-use scenario::{Classes, Credits, QUEUE_FRAMES, Queue, Shaper};
-use units::{Picos, Rate};
+use scenario::{Classes, Credits, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
+use units::{Nanos, Picos, Rate};
 
 use crate::credit::{Credit, During, LinuxCredit};
 use crate::frames::FrameId;
 use crate::qdisc::{Dropped, FqCodel, Qdisc, Root};
 
-use etf::{Launches, Look};
+use class::{Class, clock};
+use etf::Launches;
+use gates::{Gates, Start};
 pub use passage::{Arrival, Fate, Passage, Passed, pass};
+use taprio::Taprio;
 
 /// Why a port lost a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +28,23 @@ pub enum Cause {
     LaunchInvalid,
     /// Its launch time passed while it waited.
     LaunchMissed,
+    /// Taprio of Linux' refused it: no window of its class is long enough, or its launch time is outside of them.
+    Gate,
     /// CoDel dropped it: frames of its flow had waited for too long. Nobody is told.
     Codel,
     /// It is longer than a token bucket can hold.
     TooLong,
+}
+
+/// What a discipline can do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It has begun to send this frame.
+    Send(FrameId),
+    /// It waits until then.
+    Wait(Picos),
+    /// It is busy, has nothing to send, or knows already when to look again.
+    Nothing,
 }
 
 /// A frame on its way into a port.
@@ -45,58 +62,50 @@ pub(crate) struct Packet {
     pub(crate) launch: Option<Picos>,
 }
 
-/// What a port can do now.
+impl Packet {
+    /// How long it takes of a line: padded, with FCS, preamble and gap.
+    fn transmission(self, rate: Rate) -> Picos {
+        rate.transmission(u64::from(self.counted.max(60) + 24) * 8)
+    }
+}
+
+/// How a port is made, beside its discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It has begun to send this frame.
-    Send(FrameId),
-    /// It waits for credit until then.
-    Wait(Picos),
-    /// It is busy, has nothing to send, or knows already when to look again.
-    Nothing,
+pub(crate) struct Making<'a> {
+    pub(crate) rate: Rate,
+    /// Linux keeps its gates, not hardware.
+    pub(crate) linux: bool,
+    /// When a cycle of its gates begins. Before it Linux' gates are open; hardware's have been running.
+    pub(crate) gates: Nanos,
+    /// How late the timers of Linux are.
+    pub(crate) late: Picos,
+    /// Of each class that Linux shapes itself.
+    pub(crate) credits: &'a [Option<Credits>],
 }
 
+/// Who keeps the gates of a port.
 #[derive(Debug)]
-struct Class {
-    waiting: VecDeque<Packet>,
-    credit: Option<Credit>,
-    /// Instead of the standard's: that of Linux' software shaper.
-    linux: Option<LinuxCredit>,
-    /// Linux looks at the class now.
-    looked: bool,
-    launches: Option<Launches>,
-}
-
-impl Class {
-    fn is_empty(&self) -> bool {
-        self.launches.as_ref().map_or(self.waiting.is_empty(), Launches::is_empty)
-    }
-
-    /// Whether the timer of Linux' shaper goes off.
-    fn woken(&mut self, now: Picos) -> bool {
-        self.linux.as_mut().is_some_and(|linux| linux.woken(clock(now)))
-    }
-
-    fn advance(&mut self, now: Picos, sending: bool) {
-        let during = match (sending, self.waiting.is_empty()) {
-            (true, _) => During::Sending,
-            (false, false) => During::Waiting,
-            (false, true) => During::Empty,
-        };
-        if let Some(credit) = &mut self.credit {
-            credit.advance(now, during);
-        }
-    }
+enum Keeper {
+    /// It has none.
+    Nobody,
+    /// Hardware, as the standard has it.
+    Hardware(Gates),
+    /// Linux.
+    Linux(Box<Taprio>),
 }
 
 /// The sending side of one direction of a link.
 #[derive(Debug)]
 pub(crate) struct OutputPort {
+    rate: Rate,
     classes: Vec<Class>,
+    gates: Keeper,
     /// The frame being sent and its class.
     sending: Option<(FrameId, usize)>,
-    /// The earliest look at the credit that is already planned.
+    /// When it has to be asked again.
     planned: Option<Picos>,
+    /// What of that has been told.
+    told: Option<Picos>,
     /// Frames whose launch time has passed while they waited.
     lost: Vec<FrameId>,
     /// Instead of classes: one discipline of Linux for all.
@@ -106,40 +115,77 @@ pub(crate) struct OutputPort {
 }
 
 impl OutputPort {
-    /// A port of `rate` with the discipline `queue`, in which Linux shapes the classes with `credits` itself; `Err`
-    /// names a discipline that is not modelled.
-    pub(crate) fn new(queue: &Queue, rate: Rate, credits: &[Option<Credits>]) -> Result<Self, &'static str> {
-        let class = |credit| Class { waiting: VecDeque::new(), credit, linux: None, looked: false, launches: None };
-        let launches = |etf| Class { launches: Some(Launches::new(etf)), ..class(None) };
-        let mut classes = match queue {
-            Queue::Fifo => vec![class(None)],
-            Queue::Cbs(cbs) => vec![class(Some(Credit::new(cbs.idle_slope, rate)))],
-            Queue::Mqprio(Classes { shapers, .. }) => shapers
+    /// A port with the discipline `queue`; `Err` names a discipline that is not modelled.
+    pub(crate) fn new(queue: &Queue, making: &Making<'_>) -> Result<Self, &'static str> {
+        let rate = making.rate;
+        let class = |credit| Class { credit, ..Class::default() };
+        let launches = |etf: &scenario::Etf| Class { launches: Some(Launches::new(etf, making.late)), ..class(None) };
+        let shaped = |Classes { shapers, .. }: &Classes| -> Vec<Class> {
+            shapers
                 .iter()
                 .map(|shaper| match shaper {
                     Shaper::None => class(None),
                     Shaper::Cbs(cbs) => class(Some(Credit::new(cbs.idle_slope, rate))),
                     Shaper::Etf(etf) => launches(etf),
                 })
-                .collect(),
-            Queue::Etf(etf) => vec![launches(etf)],
-            Queue::FqCodel => return Ok(Self::of(&Qdisc::FqCodel(FqCodel::default()))),
-            Queue::Taprio { .. } => return Err(queue.kind()),
+                .collect()
         };
-        for (class, credits) in classes.iter_mut().zip(credits) {
+        let mut gates = Keeper::Nobody;
+        let mut classes = match queue {
+            Queue::Fifo => vec![class(None)],
+            Queue::Cbs(cbs) => vec![class(Some(Credit::new(cbs.idle_slope, rate)))],
+            Queue::Mqprio(classes) => shaped(classes),
+            Queue::Etf(etf) => vec![launches(etf)],
+            Queue::Taprio { classes, schedule } => {
+                gates = if making.linux && schedule.mode != TaprioMode::FullOffload {
+                    Keeper::Linux(Box::new(Taprio::new(schedule, making.gates, making.late, rate)))
+                } else {
+                    Keeper::Hardware(Gates::new(schedule, making.gates, classes.shapers.len()))
+                };
+                let mut made = shaped(classes);
+                if let Keeper::Hardware(gates) = &gates {
+                    for (index, shaper) in classes.shapers.iter().enumerate() {
+                        if let Shaper::Cbs(cbs) = shaper {
+                            made[index].credit = Some(Credit::new(gates.slope(index, cbs.idle_slope, rate), rate));
+                        }
+                    }
+                }
+                made
+            }
+            Queue::FqCodel => return Ok(Self::of(&Qdisc::FqCodel(FqCodel::default()), rate)),
+        };
+        for (class, credits) in classes.iter_mut().zip(making.credits) {
             if let (Some(_), Some(credits)) = (&class.credit, credits) {
                 class.credit = None;
                 class.linux = Some(LinuxCredit::new(credits));
             }
         }
-        Ok(Self { classes, sending: None, planned: None, lost: Vec::new(), root: None, dropped: Vec::new() })
+        if matches!(gates, Keeper::Linux(_)) {
+            classes.iter_mut().for_each(|class| class.overhead = taprio::OVERHEAD_BYTES);
+        }
+        if matches!(gates, Keeper::Linux(_)) && classes.iter().any(|class| class.credit.is_some()) {
+            return Err("cbs of a NIC below gates of Linux");
+        }
+        Ok(Self { gates, ..Self::plain(classes, rate) })
     }
 
     /// A port with one discipline of Linux.
-    pub(crate) fn of(qdisc: &Qdisc) -> Self {
-        let class = Class { waiting: VecDeque::new(), credit: None, linux: None, looked: false, launches: None };
-        let root = Some(Root::new(qdisc));
-        Self { classes: vec![class], sending: None, planned: None, lost: Vec::new(), root, dropped: Vec::new() }
+    pub(crate) fn of(qdisc: &Qdisc, rate: Rate) -> Self {
+        Self { root: Some(Root::new(qdisc)), ..Self::plain(vec![Class::default()], rate) }
+    }
+
+    fn plain(classes: Vec<Class>, rate: Rate) -> Self {
+        Self {
+            rate,
+            classes,
+            gates: Keeper::Nobody,
+            sending: None,
+            planned: None,
+            told: None,
+            lost: Vec::new(),
+            root: None,
+            dropped: Vec::new(),
+        }
     }
 
     /// Number of traffic classes.
@@ -166,16 +212,25 @@ impl OutputPort {
             root.enqueue(clock(now), packet, &mut self.dropped);
             return Ok(());
         }
-        if let Some(launches) = &mut self.classes[class].launches {
-            return launches.enqueue(now, packet.frame, packet.launch);
+        let mut packet = packet;
+        if let Keeper::Linux(taprio) = &mut self.gates {
+            let own = packet.launch.is_some();
+            packet.launch = taprio.admit(now, class, packet)?;
+            // An etf queue asks the socket for SO_TXTIME, unless it is told not to.
+            let etf = self.classes[class].launches.as_ref();
+            if !own && packet.launch.is_some() && etf.is_some_and(|etf| !etf.takes_any_socket()) {
+                return Err(Cause::LaunchInvalid);
+            }
         }
-        let sending = self.is_sending(class);
-        let class = &mut self.classes[class];
-        if class.waiting.len() >= QUEUE_FRAMES && !always {
+        if let Some(launches) = &mut self.classes[class].launches {
+            return launches.enqueue(now, packet);
+        }
+        if self.classes[class].waiting.len() >= QUEUE_FRAMES && !always {
             return Err(Cause::Full);
         }
-        class.advance(now, sending);
-        if let (Some(linux), true) = (&mut class.linux, class.waiting.is_empty()) {
+        self.advance(now, class);
+        let class = &mut self.classes[class];
+        if let (true, Some(linux)) = (class.is_empty(), &mut class.linux) {
             linux.begins(clock(now));
         }
         class.looked = true;
@@ -188,10 +243,11 @@ impl OutputPort {
         if let Some(root) = &mut self.root {
             return root.sent(clock(now));
         }
-        let (frame, class) = self.sending.take()?;
-        self.classes[class].advance(now, true);
+        let (_, class) = self.sending?;
+        self.advance(now, class);
+        let (frame, _) = self.sending.take()?;
         // With nothing behind it, credit above 0 is lost at once.
-        self.classes[class].advance(now, false);
+        self.advance(now, class);
         for class in &mut self.classes {
             // Linux wakes all queues.
             class.woken(now);
@@ -200,92 +256,138 @@ impl OutputPort {
         Some(frame)
     }
 
-    /// The credit is looked at again at `now`, as planned.
-    pub(crate) fn looked(&mut self, now: Picos) {
-        if let Some(root) = &mut self.root {
-            return root.woken(clock(now));
-        }
-        if self.planned.is_some_and(|planned| planned <= now) {
-            self.planned = None;
-        }
-        for class in &mut self.classes {
-            class.looked |= class.woken(now);
+    /// Brings the credit of a class up to `now`.
+    fn advance(&mut self, now: Picos, class: usize) {
+        let sending = self.is_sending(class);
+        let it = &mut self.classes[class];
+        let Some(credit) = &mut it.credit else { return };
+        let during = match (sending, it.waiting.is_empty()) {
+            (true, _) => During::Sending,
+            (false, false) => During::Waiting,
+            (false, true) => During::Empty,
+        };
+        let Keeper::Hardware(gates) = &self.gates else { return credit.advance(now, during) };
+        while credit.since() < now {
+            let (open, until) = gates.phase(credit.since(), class);
+            credit.advance(until.min(now), if open { during } else { During::Shut });
         }
     }
 
-    /// Begins to send when it can: the highest class whose credit allows it, without interrupting anything.
-    pub(crate) fn next(&mut self, now: Picos) -> Next {
+    /// When it is to be asked again.
+    pub(crate) fn planned(&self) -> Option<Picos> {
+        self.planned
+    }
+
+    /// When it is to be asked again, if nobody knows yet.
+    pub(crate) fn look(&mut self) -> Option<Picos> {
+        if self.told == self.planned {
+            return None;
+        }
+        self.told = self.planned;
+        self.planned
+    }
+
+    /// It is asked again at `now`; false if it has nothing to say then.
+    pub(crate) fn looked(&mut self, now: Picos) -> bool {
+        if self.planned != Some(now) {
+            return false;
+        }
+        self.interrupt(now);
+        true
+    }
+
+    /// When its next gate moves, whether a frame waits for it or not, if a timer of Linux' moves it.
+    pub(crate) fn edge(&self) -> Option<Picos> {
+        if let Keeper::Linux(taprio) = &self.gates { taprio.edge() } else { None }
+    }
+
+    /// Timers of its host fire: all of them that are due at `now`.
+    pub(crate) fn interrupt(&mut self, now: Picos) {
+        if let Keeper::Linux(taprio) = &mut self.gates {
+            taprio.interrupt(now);
+        }
         if let Some(root) = &mut self.root {
-            return root.next(clock(now), &mut self.dropped);
+            root.woken(clock(now));
+            // It plans what it has not planned yet.
+            self.planned = self.planned.filter(|planned| *planned > now);
+            self.told = self.planned;
+            return;
+        }
+        self.classes.iter_mut().for_each(|class| class.interrupt(now));
+        (self.planned, self.told) = (None, None);
+    }
+
+    /// Begins to send this frame when it can: of the highest class that may, without interrupting anything.
+    pub(crate) fn next(&mut self, now: Picos) -> Option<FrameId> {
+        if let Some(root) = &mut self.root {
+            match root.next(clock(now), &mut self.dropped) {
+                Next::Send(frame) => return Some(frame),
+                Next::Wait(at) => self.planned = Some(at),
+                Next::Nothing => {}
+            }
+            return None;
+        }
+        if let Keeper::Linux(taprio) = &mut self.gates {
+            let mut look = None;
+            let sent = taprio.run(now, self.sending.is_some(), &mut self.classes, &mut self.lost, &mut look);
+            self.planned = look;
+            let (packet, class) = sent?;
+            self.sending = Some((packet.frame, class));
+            return Some(packet.frame);
         }
         if self.sending.is_some() {
             // Linux looks at no queue while its line is busy.
             self.classes.iter_mut().for_each(|class| class.looked = false);
-            return Next::Nothing;
+            return None;
         }
         let mut look: Option<Picos> = None;
-        for (index, class) in self.classes.iter_mut().enumerate().rev() {
-            if let Some(linux) = &mut class.linux {
-                // Without frames, too.
+        let mut earlier = |at: Picos| look = Some(look.map_or(at, |look: Picos| look.min(at)));
+        for index in (0..self.classes.len()).rev() {
+            self.advance(now, index);
+            let class = &mut self.classes[index];
+            if class.linux.is_some() {
                 if std::mem::take(&mut class.looked)
-                    && linux.look(clock(now))
-                    && let Some(packet) = class.waiting.pop_front()
+                    && let Some(packet) = class.shaped(now)
                 {
-                    linux.take(clock(now), packet.counted);
                     self.sending = Some((packet.frame, index));
-                    return Next::Send(packet.frame);
+                    return Some(packet.frame);
                 }
-                if let Some(at) = linux.wakes().and_then(|at| at.checked_mul(1_000)).map(Picos) {
-                    look = Some(look.map_or(at, |earlier| earlier.min(at)));
-                }
+                class.wakes_at(now).into_iter().for_each(&mut earlier);
                 continue;
             }
-            if class.is_empty() {
-                continue;
-            }
-            if let Some(launches) = &mut class.launches {
-                match launches.look(now, &mut self.lost) {
-                    Look::Empty => {}
-                    Look::At(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
-                    Look::Ready(frame) => {
-                        launches.take();
-                        self.sending = Some((frame, index));
-                        return Next::Send(frame);
+            let Some(packet) = class.peek(now) else { continue };
+            let mut shuts = None;
+            if let Keeper::Hardware(gates) = &self.gates {
+                match gates.start(now, index, packet.transmission(self.rate)) {
+                    Start::At(at) if at <= now => shuts = Some(gates.phase(now, index).1),
+                    Start::At(at) => {
+                        earlier(at);
+                        continue;
                     }
+                    Start::Never => continue,
                 }
-                continue;
             }
-            class.advance(now, false);
-            let enough = match &class.credit {
-                None => Some(now),
-                Some(credit) => credit.enough_at(),
-            };
-            match enough {
-                Some(at) if at <= now => {
-                    if let Some(Packet { frame, .. }) = class.waiting.pop_front() {
-                        self.sending = Some((frame, index));
-                        return Next::Send(frame);
-                    }
+            match class.credit.as_ref().map_or(Some(now), Credit::enough_at) {
+                Some(at) if at > now => {
+                    // Of a gate that shuts before, when it opens next is asked then.
+                    earlier(shuts.map_or(at, |shuts| shuts.min(at)));
+                    continue;
                 }
-                Some(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
-                None => {}
+                Some(_) => {}
+                None => continue,
             }
-        }
-        match look {
-            Some(at) if self.planned.is_none_or(|planned| at < planned) => {
-                self.planned = Some(at);
-                Next::Wait(at)
+            let mut again = None;
+            if let Some(packet) = class.take(now, &mut self.lost, &mut again) {
+                self.sending = Some((packet.frame, index));
+                return Some(packet.frame);
             }
-            _ => Next::Nothing,
+            again.into_iter().for_each(&mut earlier);
         }
+        self.planned = look;
+        None
     }
 
     fn is_sending(&self, class: usize) -> bool {
         self.sending.is_some_and(|(_, sending)| sending == class)
     }
-}
-
-/// The instant as Linux' clock has it.
-fn clock(now: Picos) -> i64 {
-    now.to_nanos_floor().0
 }

@@ -1,7 +1,7 @@
 //! From a scenario to its outcome.
 
 use measure::{Collector, Event, Machine, Observations};
-use scenario::{HostKind, PortId, QUEUE_FRAMES, Scenario};
+use scenario::{HostKind, PortId, QUEUE_FRAMES, Queue, Scenario};
 
 use crate::flow::traffic_model;
 use crate::outcome::{Network, Options, SimError};
@@ -59,6 +59,7 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
         ("bridges", if bridges { "store and forward, constant latency" } else { "none" }.to_owned()),
         ("link", "physical frames: preamble and inter-frame gap included".to_owned()),
         ("cbs_counts", cbs_counts(scenario).to_owned()),
+        ("gates", gates(scenario).to_owned()),
         ("queue_frames", QUEUE_FRAMES.to_string()),
         ("traffic", traffic_model(&scenario.traffic).to_owned()),
     ];
@@ -69,6 +70,19 @@ fn machine(scenario: &Scenario, options: &Options) -> Machine {
 fn host_latency(scenario: &Scenario, options: &Options) -> String {
     let own = options.hosts.iter().map(|(host, latency)| format!("; {}: {latency}", scenario.host(*host).name));
     std::iter::once(options.host_latency.to_string()).chain(own).collect()
+}
+
+/// Who keeps gates.
+fn gates(scenario: &Scenario) -> &'static str {
+    let gated = |port: &usize| matches!(scenario.ports[*port].queue, Queue::Taprio { .. });
+    let ports = (0..scenario.ports.len()).filter(gated);
+    let (linux, hardware): (Vec<_>, Vec<_>) = ports.partition(|port| scenario.has_linux_gates(PortId(*port)));
+    match (linux.is_empty(), hardware.is_empty()) {
+        (true, true) => "none",
+        (true, false) => "of hardware (802.1Q)",
+        (false, true) => "of Linux (sch_taprio 6.12), up to nine frames at once",
+        (false, false) => "of Linux (sch_taprio 6.12), up to nine frames at once, and of hardware (802.1Q)",
+    }
 }
 
 /// What shapers count of a frame.

@@ -4,14 +4,14 @@ use measure::{Event, EventKind, LAUNCH_INVALID, LAUNCH_MISSED};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use scenario::{PortId, Queue, Scenario};
-use units::Picos;
+use units::{Nanos, Picos};
 
 use crate::agenda::{Agenda, Happening};
 use crate::flow::{Flow, Receiver, Source};
 use crate::frames::{FrameId, Frames};
 use crate::latency::HostLatency;
 use crate::outcome::{Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-use crate::port::{Cause, Next, OutputPort, Packet};
+use crate::port::{Cause, Making, OutputPort, Packet};
 use crate::station::{Hand, StreamEnd};
 
 /// ENOBUFS: what a socket hears from a full queue.
@@ -96,9 +96,10 @@ impl<'a> World<'a> {
                 Happening::Enqueue(frame) => self.enqueue(now, frame, None),
                 Happening::Arrive(frame) => self.arrive(now, frame),
                 Happening::Sent(port) => self.sent(now, port as usize),
-                Happening::Credit(port) => {
-                    self.ports[port as usize].looked(now);
-                    self.serve(now, port as usize);
+                Happening::Look(port) => {
+                    if self.ports[port as usize].looked(now) {
+                        self.serve(now, port as usize);
+                    }
                 }
                 Happening::Traffic(source) => self.traffic(now, source as usize),
                 Happening::Phase(end) => self.phase(now, end as usize),
@@ -167,10 +168,10 @@ impl<'a> World<'a> {
         let always = flow.greedy && frame.hop == 0;
         let (priority, flow, counted) = (flow.priority, flow.bucket, flow.counted);
         let packet = Packet { frame: id, priority, flow, counted, launch };
-        match self.ports[hop.port].enqueue(now, hop.class, packet, always) {
-            Ok(()) => self.serve(now, hop.port),
-            Err(cause) => self.lose(now, id, cause),
+        if let Err(cause) = self.ports[hop.port].enqueue(now, hop.class, packet, always) {
+            self.lose(now, id, cause);
         }
+        self.serve(now, hop.port);
     }
 
     /// A port has lost a frame.
@@ -179,7 +180,7 @@ impl<'a> World<'a> {
         let flow = &self.flows[frame.flow as usize];
         let hop = flow.hops[frame.hop as usize];
         let errno = match cause {
-            Cause::Full | Cause::TooLong => Some(NO_BUFFER_SPACE),
+            Cause::Full | Cause::TooLong | Cause::Gate => Some(NO_BUFFER_SPACE),
             Cause::LaunchInvalid => Some(LAUNCH_INVALID),
             Cause::LaunchMissed => Some(LAUNCH_MISSED),
             Cause::Codel => None,
@@ -213,26 +214,24 @@ impl<'a> World<'a> {
         while let Some((id, cause)) = self.ports[port].lost() {
             self.lose(now, id, cause);
         }
-        match next {
-            Next::Nothing => {}
-            Next::Wait(at) => self.agenda.push(at, Happening::Credit(port as u32)),
-            Next::Send(id) => {
-                let frame = self.frames.get(id);
-                let (index, hop, handle) = (frame.flow as usize, frame.hop, frame.handle);
-                let flow = &self.flows[index];
-                let (receiver, greedy) = (flow.receiver, flow.greedy);
-                self.agenda.push(now + flow.hops[hop as usize].transmission, Happening::Sent(port as u32));
-                self.network.frame_hops += 1;
-                if hop > 0 {
-                    return;
-                }
-                if let Receiver::End(end) = receiver {
-                    let at = self.ends[end].tai(now);
-                    self.emit(now, end ^ 1, EventKind::Left { handle, at });
-                } else if greedy && now < self.end {
-                    self.add_traffic(now, index);
-                }
-            }
+        if let Some(at) = self.ports[port].look() {
+            self.agenda.push(at, Happening::Look(port as u32));
+        }
+        let Some(id) = next else { return };
+        let frame = self.frames.get(id);
+        let (index, hop, handle) = (frame.flow as usize, frame.hop, frame.handle);
+        let flow = &self.flows[index];
+        let (receiver, greedy) = (flow.receiver, flow.greedy);
+        self.agenda.push(now + flow.hops[hop as usize].transmission, Happening::Sent(port as u32));
+        self.network.frame_hops += 1;
+        if hop > 0 {
+            return;
+        }
+        if let Receiver::End(end) = receiver {
+            let at = self.ends[end].tai(now);
+            self.emit(now, end ^ 1, EventKind::Left { handle, at });
+        } else if greedy && now < self.end {
+            self.add_traffic(now, index);
         }
     }
 
@@ -343,7 +342,19 @@ fn ports(scenario: &Scenario, flows: &[Flow]) -> Result<Vec<OutputPort>, SimErro
     let port = |(index, used): (usize, bool)| {
         let id = PortId(index);
         let queue = if used { &scenario.port(id).queue } else { &Queue::Fifo };
-        OutputPort::new(queue, scenario.port_rate(id), &scenario.linux_credits(id))
+        let cycle = match queue {
+            Queue::Taprio { schedule, .. } => schedule.cycle,
+            _ => Nanos::ZERO,
+        };
+        let making = Making {
+            rate: scenario.port_rate(id),
+            linux: scenario.has_linux_gates(id),
+            // They have been running when the simulation begins.
+            gates: scenario.gate_phase(id) - cycle,
+            late: Picos::ZERO,
+            credits: &scenario.linux_credits(id),
+        };
+        OutputPort::new(queue, &making)
             .map_err(|discipline| SimError::Unsupported { port: scenario.port_name(id), discipline })
     };
     used.into_iter().enumerate().map(port).collect()

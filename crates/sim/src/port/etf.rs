@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use units::Picos;
 
-use super::Cause;
+use super::{Cause, Packet};
 use crate::frames::FrameId;
 
 const NANOSECOND: Picos = Picos(1000);
@@ -15,16 +15,21 @@ pub(crate) struct Launches {
     delta: Picos,
     offload: bool,
     deadline_mode: bool,
+    skip_sock_check: bool,
     /// Launch time of the last frame that left the queue.
     last: Option<Picos>,
-    waiting: VecDeque<(Picos, FrameId)>,
+    waiting: VecDeque<(Picos, Packet)>,
+    /// How late timers are.
+    late: Picos,
+    /// When its timer was set, or fired.
+    timer: Option<Picos>,
 }
 
 /// What a look at the queue gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// This frame may go.
-    Ready(FrameId),
+    Ready(Packet),
     /// Nothing before this instant.
     At(Picos),
     /// Nothing waits.
@@ -32,13 +37,16 @@ pub(crate) enum Look {
 }
 
 impl Launches {
-    pub(crate) fn new(etf: &scenario::Etf) -> Self {
+    pub(crate) fn new(etf: &scenario::Etf, late: Picos) -> Self {
         Self {
             delta: etf.delta.to_picos(),
             offload: etf.offload,
             deadline_mode: etf.deadline_mode,
+            skip_sock_check: etf.skip_sock_check,
             last: None,
             waiting: VecDeque::new(),
+            late,
+            timer: None,
         }
     }
 
@@ -46,36 +54,69 @@ impl Launches {
         self.waiting.is_empty()
     }
 
+    /// Whether a frame may come from a socket without SO_TXTIME, with a launch time that taprio gave it.
+    pub(crate) fn takes_any_socket(&self) -> bool {
+        self.skip_sock_check
+    }
+
+    /// The frame with the earliest launch time, and that.
+    pub(crate) fn first(&self) -> Option<(Picos, Packet)> {
+        self.waiting.front().copied()
+    }
+
     /// Takes a frame in. A frame without launch time is lost even with `skip_sock_check`: Linux then compares a launch
     /// time of 0 with the clock.
-    pub(crate) fn enqueue(&mut self, now: Picos, frame: FrameId, launch: Option<Picos>) -> Result<(), Cause> {
-        let launch = launch.ok_or(Cause::LaunchInvalid)?;
+    pub(crate) fn enqueue(&mut self, now: Picos, packet: Packet) -> Result<(), Cause> {
+        let launch = packet.launch.ok_or(Cause::LaunchInvalid)?;
         // The clock of Linux counts nanoseconds.
         if launch.to_nanos_floor() < now.to_nanos_floor() || self.last.is_some_and(|last| launch < last) {
             return Err(Cause::LaunchInvalid);
         }
         let place = self.waiting.partition_point(|&(other, _)| other <= launch);
-        self.waiting.insert(place, (launch, frame));
+        self.waiting.insert(place, (launch, packet));
+        if place == 0 {
+            self.timer = Some(now);
+        }
         Ok(())
+    }
+
+    /// Timers fire that are due at `now`.
+    pub(crate) fn interrupt(&mut self, now: Picos) {
+        self.timer = Some(now);
+    }
+
+    /// When its timer wakes the port for the frame in front, if it does.
+    pub(crate) fn wakes_at(&self, now: Picos) -> Option<Picos> {
+        let (launch, _) = self.first()?;
+        let at = self.release(now, launch);
+        // Set right now to this very instant, it is over already for Linux and fires as soon as it can.
+        let again = self.timer == Some(now) && at == now + self.late;
+        (at > now).then_some(if again { at + self.late } else { at })
     }
 
     /// What can go now; frames whose launch time has passed are put into `lost`.
     pub(crate) fn look(&mut self, now: Picos, lost: &mut Vec<FrameId>) -> Look {
-        let Some(&(launch, frame)) = self.waiting.front() else { return Look::Empty };
+        let Some(&(launch, packet)) = self.waiting.front() else { return Look::Empty };
         let clock = now.to_nanos_floor();
         if !self.offload && launch.to_nanos_floor() < clock {
-            // One look drops all that are not after the clock, and gives nothing; the timer then looks again.
-            while let Some(&(launch, frame)) = self.waiting.front() {
+            // One look drops all that are not after the clock, and gives nothing; the timer then looks at the next.
+            while let Some(&(launch, packet)) = self.waiting.front() {
                 if launch.to_nanos_floor() > clock {
                     break;
                 }
-                lost.push(frame);
+                lost.push(packet.frame);
                 self.waiting.pop_front();
             }
-            return if self.waiting.is_empty() { Look::Empty } else { Look::At(now + NANOSECOND) };
+            self.timer = Some(now);
+            return match self.is_empty() {
+                true => Look::Empty,
+                false => Look::At(self.wakes_at(now).unwrap_or(now + NANOSECOND + self.late)),
+            };
         }
-        let from = self.release(now, launch);
-        if from > now { Look::At(from) } else { Look::Ready(frame) }
+        match self.wakes_at(now) {
+            Some(at) => Look::At(at),
+            None => Look::Ready(packet),
+        }
     }
 
     /// When a frame that is there at `now` may go.

@@ -1,9 +1,9 @@
 //! One port alone: arrivals in, fates out.
 
 use scenario::{Credits, Queue};
-use units::{Picos, Rate};
+use units::{Nanos, Picos, Rate};
 
-use super::{Cause, Next, OutputPort, Packet};
+use super::{Cause, Making, OutputPort, Packet};
 use crate::frames::FrameId;
 use crate::qdisc::Qdisc;
 
@@ -14,11 +14,15 @@ pub struct Passage<'a> {
     pub through: Passed<'a>,
     /// Rate of its line.
     pub rate: Rate,
-    /// How much longer than its bits the line is busy with a frame: zero but in the kernel laboratory.
+    /// How late timers are, that of a line of software, which ends each frame, and those of gates: zero but in the kernel
+    /// laboratory.
     pub pause: Picos,
     /// For how long before each arrival no timer goes off, as who sends reads the clock: zero but in the kernel laboratory.
     /// What falls due meanwhile happens at the arrival, before it.
     pub reading: Picos,
+    /// For how long after an arrival that is lost at once no timer goes off, as a system call fails: zero but in the kernel
+    /// laboratory. What falls due meanwhile happens at its end.
+    pub failing: Picos,
 }
 
 /// What frames pass.
@@ -32,9 +36,15 @@ pub enum Passed<'a> {
 }
 
 impl<'a> Passage<'a> {
-    /// A port whose shapers are the standard's.
+    /// A port whose timers are exact, and whose shapers are the standard's.
     pub fn new(queue: &'a Queue, rate: Rate) -> Self {
-        Self { through: Passed::Queue(queue, &[]), rate, pause: Picos::ZERO, reading: Picos::ZERO }
+        Self {
+            through: Passed::Queue(queue, &[]),
+            rate,
+            pause: Picos::ZERO,
+            reading: Picos::ZERO,
+            failing: Picos::ZERO,
+        }
     }
 }
 
@@ -74,30 +84,57 @@ pub enum Fate {
 /// Sends `arrivals` through a port; fates are in the order of the arrivals. At one instant the line is free first,
 /// then frames arrive.
 ///
+/// Gates are kept by Linux, but for full offload; `base_time` of their schedule is on the clock of the arrivals.
+///
 /// # Errors
 /// The name of a discipline that is not modelled.
 pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'static str> {
     let mut port = match passage.through {
-        Passed::Queue(queue, credits) => OutputPort::new(queue, passage.rate, credits)?,
-        Passed::Qdisc(qdisc) => OutputPort::of(qdisc),
+        Passed::Queue(queue, credits) => {
+            let gates = if let Queue::Taprio { schedule, .. } = queue { schedule.base_time.0 } else { 0 };
+            let (rate, late) = (passage.rate, passage.pause);
+            OutputPort::new(queue, &Making { rate, linux: true, gates: Nanos(gates), late, credits })?
+        }
+        Passed::Qdisc(qdisc) => OutputPort::of(qdisc, passage.rate),
     };
     let mut fates = vec![Fate::Kept; arrivals.len()];
     let (mut coming, mut free, mut look) = (0, None::<Picos>, None::<Picos>);
     let mut sending = None;
+    // Timers stand still from here to there.
+    let mut failing = [Picos::ZERO; 2];
     loop {
         let next = arrivals.get(coming).map(|arrival| arrival.at);
-        let late = |at: Picos| next.filter(|next| at < *next && at > *next - passage.reading).unwrap_or(at);
-        let Some(due) = [next, free, look].into_iter().flatten().min() else { return Ok(fates) };
-        let now = late(due);
-        if let (true, Some(frame)) = (free == Some(due), sending) {
-            port.sent(now);
-            free = None;
-            if let Fate::Left { end, .. } = &mut fates[frame] {
-                *end = now;
+        let still = [next.map(|next| [next - passage.reading, next]), Some(failing)];
+        let late = |at: Picos| {
+            if next.is_some_and(|next| at == next - passage.reading + passage.pause) {
+                // The timer that woke the sender is an interrupt, in which this one is found due.
+                return at - passage.pause;
             }
-        } else if look == Some(due) {
-            port.looked(now);
-            look = None;
+            let over = still.into_iter().flatten().filter(|[from, to]| *from < at && at < *to).map(|[_, to]| to);
+            over.fold(at, Ord::max)
+        };
+        // A gate that moves beside a busy line is an interrupt, too, in which that of the line may be found due.
+        let edge = port.edge().filter(|_| free.is_some());
+        let timer = [free, look, edge].into_iter().flatten().map(late).min();
+        let Some(now) = [next, timer].into_iter().flatten().min() else { return Ok(fates) };
+        if timer == Some(now) {
+            // All timers fire that are due, hard ones first: what is set for the next moment, too.
+            port.interrupt(now);
+            if let Some(frame) = sending.filter(|_| free.is_some_and(|free| late(free) <= now + passage.pause)) {
+                if look.is_some_and(|look| late(look) <= now + passage.pause) {
+                    port.next(now);
+                }
+                port.sent(now);
+                (free, sending) = (None, None);
+                if let Fate::Left { end, .. } = &mut fates[frame] {
+                    *end = now;
+                }
+                if passage.reading > Picos::ZERO && next == Some(now + passage.reading) {
+                    // In the interrupt that wakes the sender: Linux lets that go on first, and runs the queues with its frame.
+                    look = look.filter(|look| late(*look) > now);
+                    continue;
+                }
+            }
         } else {
             let it = arrivals[coming];
             let class = match passage.through {
@@ -113,20 +150,17 @@ pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'
             };
             if let Err(cause) = port.enqueue(now, class, packet, false) {
                 fates[coming] = Fate::Lost(cause);
+                failing = [now, now + passage.failing];
             }
             coming += 1;
         }
-        match port.next(now) {
-            Next::Send(frame) => {
-                let lasting = passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
-                let end = now + lasting + passage.pause;
-                fates[frame.index()] = Fate::Left { begin: now, end };
-                free = Some(end);
-                sending = Some(frame.index());
-            }
-            Next::Wait(at) => look = Some(look.map_or(at, |earlier| earlier.min(at))),
-            Next::Nothing => {}
+        if let Some(frame) = port.next(now) {
+            let span = passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
+            let end = now + span + passage.pause;
+            fates[frame.index()] = Fate::Left { begin: now, end };
+            (free, sending) = (Some(end), Some(frame.index()));
         }
+        look = port.planned();
         while let Some((frame, cause)) = port.lost() {
             fates[frame.index()] = Fate::Lost(cause);
         }
