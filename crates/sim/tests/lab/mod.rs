@@ -15,9 +15,12 @@ pub(crate) const PAUSE: Picos = Picos(1000);
 /// How long the sender reads the clock for its stamp before a frame comes to the discipline.
 pub(crate) const READING: Picos = Picos(10_000);
 
+/// A system call that fails takes as long, that of a frame which is lost as it comes.
+pub(crate) const FAILING: Picos = READING;
+
 /// A port of the laboratory's.
 pub(crate) fn passage(through: Passed<'_>) -> Passage<'_> {
-    Passage { through, rate: Rate::from_gbit(1), pause: PAUSE, reading: READING }
+    Passage { through, rate: Rate::from_gbit(1), pause: PAUSE, reading: READING, failing: FAILING }
 }
 
 /// The same without a line behind: frames are through at once.
