@@ -1,0 +1,157 @@
+//! Random gates, kept by timers of Linux, by launch times and by hardware, on lines with streams and traffic: what comes
+//! through is within its bounds, those by the phases too.
+//!
+//! Every case has its own generator, seeded by its number: `CASE=17` runs it alone, `CASES=20000` runs more.
+
+mod common;
+
+use calculus::{Bound, Model};
+use downbeat_sim::{Options, simulate};
+use num_traits::ToPrimitive;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use scenario::*;
+use units::{Nanos, Rate, Tai};
+
+const CASES: u64 = 250;
+const CYCLE_US: i64 = 250;
+
+/// A draw from low to high, both included.
+type Draw<'a> = dyn FnMut(i64, i64) -> i64 + 'a;
+
+/// Three classes, of PCP 7, 6 and the others. `one_in_three` shares windows between them.
+fn schedule(of: &mut Draw<'_>, mode: TaprioMode) -> GateSchedule {
+    let cycle = CYCLE_US / [1, 1, 2, 5][of(0, 3) as usize];
+    let mut windows: Vec<(u8, i64, i64)> = Vec::new();
+    let shared = of(0, 2) == 0;
+    let mut at = 0;
+    for class in [2, 1, 0] {
+        let start = if shared { of(0, cycle - 14) } else { at + of(0, 6) * 4 };
+        let length = of(14, cycle / 2).min(cycle - start);
+        if length > 0 {
+            windows.push((class, start, length));
+            at = start + length;
+        }
+    }
+    let mut edges: Vec<i64> = windows.iter().flat_map(|(_, start, length)| [*start, start + length]).collect();
+    edges.extend([0, cycle]);
+    edges.sort_unstable();
+    edges.dedup();
+    let entry = |edge: &[i64]| GateEntry {
+        gates: windows
+            .iter()
+            .filter(|(_, start, length)| *start <= edge[0] && edge[1] <= start + length)
+            .fold(0, |gates, (class, ..)| gates | 1 << class),
+        interval: Nanos::from_micros(edge[1] - edge[0]),
+    };
+    let entries = edges.windows(2).map(entry).collect();
+    GateSchedule { base_time: Tai(1_000_000_000 + of(0, 250_000)), cycle: Nanos::from_micros(cycle), entries, mode }
+}
+
+fn scenario(of: &mut Draw<'_>, mode: TaprioMode) -> Scenario {
+    let links = of(1, 3) as usize;
+    let rates = vec![Rate::from_gbit(1); links];
+    let latencies: Vec<Nanos> = (1..links).map(|_| Nanos(of(0, 5_000))).collect();
+    let shaper = match mode {
+        TaprioMode::TxtimeAssist { txtime_delay } => Shaper::Etf(Etf {
+            delta: Nanos(of(1_000, txtime_delay.0)),
+            offload: false,
+            deadline_mode: false,
+            skip_sock_check: true,
+        }),
+        TaprioMode::Software | TaprioMode::FullOffload => Shaper::None,
+    };
+    let classes = Classes { map: std::array::from_fn(|p| [0, 0, 0, 0, 0, 0, 1, 2][p & 7]), shapers: vec![shaper; 3] };
+    let mut scenario = common::line(&rates, &latencies, Nanos(25), &Queue::Fifo);
+    for port in &mut scenario.ports {
+        port.queue = Queue::Taprio { classes: classes.clone(), schedule: schedule(of, mode) };
+        port.shift = Nanos(of(0, 20_000));
+    }
+    for host in &mut scenario.hosts {
+        if let HostKind::Bridge { forwarder, .. } = &mut host.kind {
+            *forwarder = if of(0, 3) == 0 { Forwarder::Hardware } else { Forwarder::Linux };
+        }
+    }
+    // Sometimes so many that Linux has all of a bulk to hand on, and more behind it.
+    let crowd = of(0, 1) == 0;
+    for _ in 0..of(1, if crowd { 12 } else { 4 }) {
+        let launch = of(0, 2) > 0;
+        let stream = common::stream(&mut scenario, of(1, 160) as u16);
+        stream.offset = Nanos(of(0, 240_000));
+        stream.echo = of(0, 1) == 0;
+        stream.cycle = Nanos(250_000 * of(1, 2));
+        stream.pcp = [6, 7][of(0, 1) as usize];
+        stream.launch = launch;
+    }
+    if of(0, 2) > 0 {
+        let rate = Rate::from_mbit(of(1, if crowd { 300 } else { 60 }) as u64);
+        common::udp(&mut scenario, Some(rate), of(100, 1472) as u16);
+    }
+    scenario
+}
+
+fn within(mode: fn(&mut Draw<'_>) -> TaprioMode) {
+    let from = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let cases = from("CASE").map_or(0..from("CASES").unwrap_or(CASES), |case| case..case + 1);
+    let (mut checked, mut bounded, mut longest) = (0, 0, 0.0_f64);
+    for case in cases.clone() {
+        let mut source = ChaCha8Rng::seed_from_u64(case);
+        let mut of = |low: i64, high: i64| low + (source.next_u64() % (high - low + 1) as u64) as i64;
+        let mode = mode(&mut of);
+        let scenario = scenario(&mut of, mode);
+        let bounds = calculus::bound(&scenario, Model::Packet);
+        let outcome = simulate(&scenario, &Options { cycles: 40, seed: case, ..Options::default() }).unwrap();
+        for (index, bound) in bounds.streams.iter().enumerate() {
+            let of = |bound: &Bound| bound.nanos_ceil().map(|limit| limit.0);
+            let exact =
+                |bound: &Bound| bound.seconds().and_then(|limit| (limit * num(1_000_000_000_000)).ceil().to_i64());
+            let mut within = |what: &str, found: Option<i64>, limit: Option<i64>| {
+                if let (Some(found), Some(limit)) = (found, limit) {
+                    checked += 1;
+                    assert!(
+                        found <= limit,
+                        "{mode:?}, case {case}, {}: {what} {found} above {limit}\n{}\n{:#?}",
+                        bound.name,
+                        bounds.table(),
+                        scenario.ports.iter().map(|port| &port.queue).collect::<Vec<_>>()
+                    );
+                }
+            };
+            let delays = &outcome.network.delays[index];
+            within("one way (ps)", delays.forward.max.map(|max| max.0), exact(&bound.one_way));
+            if let (Some(found), Some(limit)) = (delays.forward.max, exact(&bound.one_way)) {
+                bounded += 1;
+                longest = longest.max(found.0 as f64 / limit as f64);
+            }
+            let rows = || outcome.observations.rows.iter().filter(|row| usize::from(row.stream) == index);
+            within("one way by the phases", rows().filter_map(|row| row.one_way()).max(), of(&bound.one_way_scheduled));
+            within("stack", rows().filter_map(|row| row.one_way_stack()).max(), of(&bound.one_way_stack_scheduled));
+            // Where an answer is lost, a later one brings the same counter home: no bound knows of losses.
+            if let (Some(trip), true) = (&bound.round_trip, outcome.network.drops.is_empty()) {
+                within("wire", rows().filter_map(|row| row.round_trip_wire()).max(), of(&trip.wire_scheduled));
+                within("round trip", rows().filter_map(|row| row.round_trip_stack()).max(), of(&trip.stack_scheduled));
+            }
+        }
+    }
+    println!("{checked} figures of {bounded} bounded streams; the closest to its bound {longest:.3}");
+    assert!(cases.end - cases.start < CASES || (bounded > 100 && longest > 0.8), "{bounded}, {longest}");
+}
+
+#[test]
+fn gates_by_timers_of_linux() {
+    within(|_| TaprioMode::Software);
+}
+
+#[test]
+fn gates_by_launch_times() {
+    within(|of| TaprioMode::TxtimeAssist { txtime_delay: Nanos(of(2_000, 100_000)) });
+}
+
+#[test]
+fn gates_of_hardware() {
+    within(|_| TaprioMode::FullOffload);
+}
+
+fn num(value: i64) -> calculus::Exact {
+    calculus::Exact::from_integer(value.into())
+}
