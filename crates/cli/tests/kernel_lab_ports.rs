@@ -25,8 +25,6 @@ const FRAME_NS: i64 = (104 + 18 + 24) * 8;
 const READINGS_NS: i64 = 200;
 /// The timer of a laboratory's wire ends up to so much after the last bit.
 const WIRE_NS: i64 = 2;
-/// Some arrivals are stamped so much later in the laboratory.
-const STAMPS_NS: i64 = 1_000;
 
 fn has_kernel(test: &str) -> bool {
     kernel_lab::testing::kernel(test).is_some()
@@ -226,7 +224,7 @@ fn taprio_lets_frames_out_in_their_windows_with_children_too() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let arrived = WINDOW.start + FRAME_NS..WINDOW.start + FRAME_NS + STAMPS_NS + READINGS_NS;
+    let arrived = WINDOW.start + FRAME_NS..WINDOW.start + FRAME_NS + READINGS_NS;
     for (name, classes) in
         [("ports-taprio", "2"), ("ports-taprio-cbs", "[{}, { cbs = { idle_slope = \"100Mbit/s\" } }]")]
     {
@@ -313,10 +311,10 @@ fn etf_sends_before_the_launch_time_and_says_what_it_lost() {
     // T2 is the launch time less delta.
     let left = 500_000..500_000 + READINGS_NS;
     assert!(holds(left, phases(&rows, 0, 1)), "{:?}", phases(&rows, 0, 1));
-    let arrived = 500_000 + FRAME_NS..500_000 + FRAME_NS + STAMPS_NS + READINGS_NS;
+    let arrived = 500_000 + FRAME_NS..500_000 + FRAME_NS + READINGS_NS;
     assert!(holds(arrived, phases(&rows, 0, 2)), "{:?}", phases(&rows, 0, 2));
     assert_eq!(lost(&early), 0);
-    within(&path, &early, "one_way", STAMPS_NS);
+    within_bound(&path, &early);
     let mechanism = early["streams"][0]["launch"]["mechanism"].as_str().unwrap();
     assert!(mechanism.contains("ETF without offload") && mechanism.contains("100us"), "{mechanism}");
     assert!(early["streams"][0]["loss"].get("launches").is_none());
