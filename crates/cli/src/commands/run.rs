@@ -8,8 +8,9 @@ use scenario::{ApplicationKind, Scenario};
 use units::Nanos;
 
 use crate::commands::playing::{Plan, Playing};
+use crate::commands::settings::Settings;
 use crate::commands::{kernel_lab, latency};
-use crate::output::{self, Failure, Outcome};
+use crate::output::{Failure, Outcome};
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -22,6 +23,8 @@ Examples:
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// Length of the run
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     duration: Nanos,
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let duration = self.cycles.map_or(self.duration, |cycles| scenario.cycle * i64::from(cycles));
         if duration < scenario.cycle {
             return Err(Failure::input(format!(

@@ -10,6 +10,7 @@ use units::Nanos;
 
 use crate::commands::latency;
 use crate::commands::run::pause;
+use crate::commands::settings::Settings;
 use crate::output::{self, Failure, Outcome};
 
 /// Arguments of `simulate`.
@@ -22,6 +23,8 @@ Examples:
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// Length of the run
     #[arg(long, value_name = "SPAN", default_value = "10s", conflicts_with = "cycles")]
     duration: Nanos,
@@ -48,7 +51,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let cycles = self.cycles.unwrap_or((self.duration / scenario.cycle).unsigned_abs());
         let pauses = self.pause.iter().map(|text| pause(text, &scenario)).collect::<Result<_, _>>()?;
         let mut options = Options { cycles, seed: self.seed, pauses, ..Options::default() };
@@ -65,6 +68,7 @@ impl Arguments {
             command.push_str(" --host-latency ");
             command.push_str(latency);
         }
+        command.extend(self.settings.words());
         for pause in &self.pause {
             command.push_str(" --pause ");
             command.push_str(pause);
