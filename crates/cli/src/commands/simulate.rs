@@ -93,15 +93,21 @@ impl Arguments {
 
 /// Reads [HOST=]LATENCY.
 fn host_latency(text: &str, scenario: &Scenario) -> Result<(Option<HostId>, HostLatency), Failure> {
+    let (host, latency) = named_host(text, scenario)?;
+    Ok((host, one_latency(latency)?))
+}
+
+/// The host that [HOST=]LATENCY names, and what is said of it.
+pub(crate) fn named_host<'a>(text: &'a str, scenario: &Scenario) -> Result<(Option<HostId>, &'a str), Failure> {
     // A distribution may hold a = too, but never before a colon.
     let Some((name, latency)) = text.split_once('=').filter(|(name, _)| !name.contains([':', '/', '.'])) else {
-        return Ok((None, one_latency(text)?));
+        return Ok((None, text));
     };
     let names = || scenario.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
     let host = scenario
         .host_named(name)
         .ok_or_else(|| Failure::input(format!("--host-latency {text}: no host {name}; there are {}", names())))?;
-    Ok((Some(host), one_latency(latency)?))
+    Ok((Some(host), latency))
 }
 
 /// A distribution in words, or a measured one.
