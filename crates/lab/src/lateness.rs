@@ -43,7 +43,9 @@ impl LateHosts {
         (start, duration): (Tai, Option<Nanos>),
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let end = duration.map_or(Tai(i64::MAX), |duration| start + duration);
+        // The last frames are launched after the last cycle.
+        let last = scenario.streams.iter().map(|stream| stream.cycle + stream.offset).max().unwrap_or_default();
+        let end = duration.map_or(Tai(i64::MAX), |duration| start + duration + last);
         let thread = |late: &Lateness| {
             let pid = hosts.pid(late.host)?;
             let (by, stop) = (late.by.clone(), Arc::clone(&stop));
@@ -102,7 +104,8 @@ fn hold_up(pid: Pid, instants: &[(Nanos, Nanos)], by: &[Nanos], run: std::ops::R
         if stop.load(Ordering::Relaxed) || kill(pid, Signal::SIGSTOP).is_err() {
             return;
         }
-        rt::clock::sleep_through(due + *by);
+        // Longer than the run it would only keep it from ending.
+        rt::clock::sleep_through((due + *by).min(run.end));
         if kill(pid, Signal::SIGCONT).is_err() {
             return;
         }

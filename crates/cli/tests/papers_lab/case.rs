@@ -147,25 +147,25 @@ pub struct Ran {
 
 impl Ran {
     fn check(&self) {
-        for (what, figure) in [("round trip", &self.stream["round_trip"]["wire"]), ("one way", &self.stream["one_way"])]
-        {
-            let bound = match what {
-                "one way" => self.bound.figure("one_way"),
-                _ => self.bound.trip("wire_scheduled"),
-            };
+        let most = |stream: &Value, path: &[&str]| path.iter().fold(stream, |value, key| &value[key])["max"].as_i64();
+        for (bound, path) in [
+            (self.bound.trip("wire_scheduled"), ["round_trip", "wire"].as_slice()),
+            (self.bound.figure("one_way"), &["one_way"]),
+            (self.bound.figure("spacing_error"), &["jitter", "spacing_error"]),
+        ] {
             let Some(bound) = bound else { continue };
             let slack = STAMPS_NS as f64 / 1000.0;
-            if let Some(found) = figure["max"].as_i64() {
-                assert!(found as f64 / 1000.0 <= bound + slack, "{}, {what}: {found} ns, bound {bound} µs", self.name);
+            if let Some(found) = most(&self.stream, path) {
+                assert!(
+                    found as f64 / 1000.0 <= bound + slack,
+                    "{}, {path:?}: {found} ns, bound {bound} µs",
+                    self.name
+                );
             }
-            let simulated = self.simulated.as_ref().and_then(|(stream, _)| match what {
-                "one way" => stream["one_way"]["max"].as_i64(),
-                _ => stream["round_trip"]["wire"]["max"].as_i64(),
-            });
-            if let Some(found) = simulated {
+            if let Some(found) = self.simulated.as_ref().and_then(|(stream, _)| most(stream, path)) {
                 assert!(
                     found as f64 / 1000.0 <= bound,
-                    "{}, {what}: simulated {found} ns, bound {bound} µs",
+                    "{}, {path:?}: simulated {found} ns, bound {bound} µs",
                     self.name
                 );
             }
