@@ -91,6 +91,12 @@ impl Case {
         Some((run_json(out)["streams"][0].clone(), measure::read_run(out).unwrap().1))
     }
 
+    /// By how much a message leaves later than the one before, simulated, ns.
+    pub fn simulated_growth(&self) -> f64 {
+        let folder = tempfile::tempdir().unwrap();
+        growth(&self.simulated(&folder.path().join("simulated")).expect("it is modelled").1)
+    }
+
     /// All three. What is simulated is below the bound, and so is what was run, but for the stamps.
     pub fn run(&self) -> Ran {
         let folder = tempfile::tempdir().unwrap();
