@@ -1,7 +1,7 @@
 //! Findings of Kirdan et al. on the kernel's own queueing disciplines, in the kernel laboratory, beside bound and simulation.
 //! What they print is what docs/papers.md says:
 //!
-//!     cargo test -p downbeat-cli --test papers_lab -- --nocapture --test-threads 1
+//!     cargo xtask papers
 //!
 //! What needs the laboratory's kernel is left out in words where it is not built, and fails where all tests are required.
 
@@ -9,7 +9,7 @@
 mod case;
 mod common;
 
-use case::{CYCLE, Case, STAMPS_NS, Table, has_kernel, micros};
+use case::{CYCLE, Case, READINGS_NS, Table, has_kernel, micros};
 
 /// What a frame of 59 B UADP takes of the line.
 const FRAME_NS: i64 = 808;
@@ -17,15 +17,13 @@ const FRAME_NS: i64 = 808;
 const LINE_BYTES: f64 = 101.0;
 /// And as CBS in software counts it: no FCS, preamble and gap.
 const COUNTED_BYTES: f64 = 77.0;
-/// Readings of the clock, 10 ns each, by threads that wake up at the same time.
-const READINGS_NS: i64 = 300;
 
-/// Whole cycles of a round trip that is nothing but them, the line and the stamps of arrivals.
+/// Whole cycles of a round trip that is nothing but them, the line and readings of the clock.
 fn cycles(ran: &case::Ran) -> i64 {
     let (least, most) = ran.wire().expect("round trips were measured");
     let cycles = least / CYCLE;
     let rest = [least, most].map(|trip| trip - cycles * CYCLE);
-    let exact = rest.iter().all(|rest| (FRAME_NS - READINGS_NS..=FRAME_NS + STAMPS_NS).contains(rest));
+    let exact = rest.iter().all(|rest| (FRAME_NS - READINGS_NS..=FRAME_NS + READINGS_NS).contains(rest));
     assert!(exact, "{}: {} … {} µs are no whole cycles and a frame", ran.name(), micros(least), micros(most));
     cycles
 }
