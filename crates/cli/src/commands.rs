@@ -17,5 +17,6 @@ pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod role;
 pub(crate) mod run;
+mod settings;
 pub(crate) mod simulate;
 mod told;

@@ -164,6 +164,52 @@ fn a_pause_and_a_missed_requirement_are_as_in_any_run() {
 }
 
 #[test]
+fn hosts_wake_up_late_as_they_are_told() {
+    if !has_kernel("late hosts") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-late");
+    let late = ["--cycles", "100", "--host-latency", "const:20us", "--host-latency", "loop=uniform:100us..150us"];
+    let outs = ["one", "two", "other"].map(|name| folder.path().join(name));
+    for (out, seed) in outs.iter().zip(["0", "0", "1"]) {
+        let output = run_in_lab(&path, out, &[&late, ["--seed", seed].as_slice()].concat());
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}{}", stdout(&output), stderr(&output));
+    }
+    let read = |out: &Path| fs::read(out.join("frames.parquet")).unwrap();
+    assert!(read(&outs[0]) == read(&outs[1]) && read(&outs[0]) != read(&outs[2]), "a seed is a run");
+    let run = run_json(&outs[0]);
+    assert_eq!(run["machine"]["host_latency"]["pub"], "const:20us, seed 0");
+    let phases = run["hosts"].as_array().unwrap();
+    assert_eq!(phases.len(), 8, "the launches of our own thread, too");
+    for phase in phases {
+        let wanted = if phase["host"] == "pub" { 20_000..22_000 } else { 100_000..152_000 };
+        for what in ["min", "max"] {
+            let found = phase["late"][what].as_i64().unwrap();
+            assert!(wanted.contains(&found), "{} {}: {what} {found} ns late", phase["host"], phase["phase"]);
+        }
+    }
+}
+
+#[test]
+fn lateness_in_the_wrong_place_or_form_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "two-hosts", "lab-late-refused");
+    for (options, word) in [
+        (["--in", "kernel-lab", "--host-latency", "5us"].as_slice(), "const:5us"),
+        (&["--in", "kernel-lab", "--host-latency", "other=const:5us"], "no host other"),
+        (&["--host-latency", "const:5us"], "--in"),
+        (&["--in", "kernel-lab", "--seed", "1"], "--host-latency"),
+        (&["--in", "kernel-lab", "--set", "time.cycles=1ms"], "unknown key"),
+        (&["--in", "kernel-lab", "--set", "streams.other.launch=true"], "no `other` there"),
+    ] {
+        let output = downbeat(&[&["run", path.to_str().unwrap()], options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(word), "{options:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn ctrl_c_leaves_nothing() {
     if !has_kernel("Ctrl-C") {
         return;

@@ -200,6 +200,12 @@ impl Hosts {
         found
     }
 
+    /// The process of a host, if it has one that has not ended.
+    pub(crate) fn pid(&self, id: HostId) -> Option<Pid> {
+        let host = self.hosts.iter().find(|host| host.id == id && host.ended.is_none())?;
+        Some(Pid::from_raw(host.child.id() as i32))
+    }
+
     /// Stops a host's process until [`Self::resume`].
     pub(crate) fn pause(&self, id: HostId) -> bool {
         self.signal(id, Signal::SIGSTOP)

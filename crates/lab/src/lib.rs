@@ -20,6 +20,7 @@
 //!     wait: rt::wait::Wait::Hybrid,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
+//!     lateness: Vec::new(),
 //!     images: None,
 //!     load: None,
 //!     program: std::env::current_exe().unwrap(),
@@ -44,6 +45,7 @@ mod images;
 mod journal;
 mod kernel_lab;
 mod laboratory;
+mod lateness;
 mod load;
 mod lost;
 mod machine;
@@ -63,6 +65,7 @@ pub use error::LabError;
 pub use images::ImageFolder;
 pub use journal::{Restored, restore};
 pub use kernel_lab::KernelLab;
+pub use lateness::Lateness;
 pub use load::{Load, LoadOptions, Profile, load_process};
 pub use machine::host_machine;
 pub use rights::Rights;

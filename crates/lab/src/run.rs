@@ -19,6 +19,7 @@ use crate::error::LabError;
 use crate::hook::Breaches;
 use crate::host::Hosts;
 use crate::images::{ImageFolder, Offered};
+use crate::lateness::{LateHosts, Lateness};
 use crate::load::{Load, LoadOptions};
 use crate::lost::Lost;
 use crate::machine;
@@ -56,6 +57,8 @@ pub struct RunOptions {
     pub rotate_every: Option<Nanos>,
     /// Hosts to stop (SIGSTOP) for a while, to see what a run makes of it.
     pub pauses: Vec<Pause>,
+    /// Hosts that are to wake up late, where none would: in the kernel laboratory.
+    pub lateness: Vec<Lateness>,
     /// Where the images of applications outside are offered, if the scenario has such ends.
     pub images: Option<Arc<ImageFolder>>,
     /// What keeps the machine busy meanwhile.
@@ -163,6 +166,11 @@ fn measured(
 ) -> Result<Measured, LabError> {
     venue.create(scenario, options.link)?;
     let mut machine = machine::describe(scenario, options, venue);
+    if !options.lateness.is_empty() {
+        let told = |late: &Lateness| (scenario.host(late.host).name.clone(), json!(late.told));
+        let told: Machine = options.lateness.iter().map(told).collect();
+        machine.insert("host_latency".into(), told.into());
+    }
     let load = options.load.as_ref().map(|load| Load::start(load, interrupted)).transpose()?;
     if let Some(pid) = load.as_ref().and_then(Load::pid) {
         venue.started(pid)?;
@@ -183,6 +191,8 @@ fn measured(
     let granted: Vec<_> = hosts.granted().collect();
     watch.begins(&Beginning { start, rights: options.place.rights_name(), granted: &granted });
     hosts.begin(start);
+    let late = (&*options.lateness, options.launch);
+    let late = LateHosts::begin(scenario, late, &hosts, (start, options.duration));
     machine.insert("first_cycle_at_ns".into(), json!(start.0));
     machine.insert("first_cycle".into(), json!((start - scenario.base_time) / cycle));
 
@@ -256,6 +266,7 @@ fn measured(
             told_to_stop = true;
         }
     }
+    late.end();
     let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
     let now = rt::clock::now();
     breaches.finish(&mut notes);

@@ -14,6 +14,7 @@ use crate::diagnostic::{Diagnostics, Placed, Severity, Sink};
 use crate::installation::Installation;
 use crate::model::Scenario;
 use crate::node::Table;
+use crate::settings::{Setting, SettingError, with_settings};
 use crate::{hosts, limits, links, machines, ports, streams, time, traffic};
 
 /// Largest file that is read: far above any scenario, far below what fills a memory.
@@ -133,6 +134,8 @@ pub enum ReadError {
     TooLarge(PathBuf),
     /// It could not be read.
     Io(PathBuf, io::Error),
+    /// A setting finds no place in it.
+    Setting(PathBuf, SettingError),
     /// What it says is wrong.
     Invalid(Diagnostics),
 }
@@ -142,6 +145,14 @@ pub enum ReadError {
 /// # Errors
 /// Why there is none, with everything that is wrong in the file.
 pub fn read_file(path: &Path) -> Result<(Scenario, Diagnostics), ReadError> {
+    read_file_with(path, &[])
+}
+
+/// Reads a scenario file with other values in it than its own.
+///
+/// # Errors
+/// As [`read_file`]; and a setting that finds no place in the file.
+pub fn read_file_with(path: &Path, settings: &[Setting]) -> Result<(Scenario, Diagnostics), ReadError> {
     let fail = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
         io::ErrorKind::IsADirectory => ReadError::Folder(path.to_owned()),
@@ -155,6 +166,10 @@ pub fn read_file(path: &Path) -> Result<(Scenario, Diagnostics), ReadError> {
     }
     let text = String::from_utf8(bytes)
         .map_err(|error| ReadError::NotText(path.to_owned(), error.utf8_error().valid_up_to()))?;
+    let text = match settings {
+        [] => text,
+        settings => with_settings(&text, settings).map_err(|error| ReadError::Setting(path.to_owned(), error))?,
+    };
     read_with_warnings(&text, &path.display().to_string()).map_err(ReadError::Invalid)
 }
 
@@ -165,6 +180,7 @@ impl ReadError {
             | Self::Folder(path)
             | Self::NotText(path, _)
             | Self::TooLarge(path)
+            | Self::Setting(path, _)
             | Self::Io(path, _) => path.display().to_string(),
             Self::Invalid(diagnostics) => diagnostics.file().to_owned(),
         }
@@ -185,6 +201,7 @@ impl ReadError {
             Self::Folder(path) => format!("name the file in it, for example {}", path.join("scenario.toml").display()),
             Self::NotText(..) => "save the file as UTF-8, or name another: this may be no text at all".to_owned(),
             Self::TooLarge(_) => format!("a scenario has less than {} MiB: name another file", LARGEST_BYTES >> 20),
+            Self::Setting(_, error) => error.mend(),
             Self::Io(..) => "check that the file can be read, with `ls -l` for example".to_owned(),
             Self::Invalid(_) => String::new(),
         }
@@ -208,6 +225,7 @@ impl fmt::Display for ReadError {
             Self::NotText(_, at) => write!(f, "{path} is not UTF-8 text: byte {at} begins no character"),
             Self::TooLarge(_) => write!(f, "{path} is larger than {} MiB", LARGEST_BYTES >> 20),
             Self::Io(_, error) => write!(f, "{path} could not be read: {error}"),
+            Self::Setting(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Invalid(diagnostics) => diagnostics.fmt(f),
         }
     }

@@ -9,6 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 use units::{Nanos, QuantityError};
 
+use crate::world::random;
+
 /// How late after its instant each phase of an application begins. Sampled anew for every phase.
 ///
 /// Written `zero`, `const:5us`, `uniform:0us..20us` or `exp:5us,max=100us`; a measured one comes out of a file.
@@ -97,6 +99,12 @@ impl HostLatency {
             Self::Uniform { min, max } => Nanos(min.0 + below(random, (max - min).0 as u64 + 1) as i64),
             Self::Exponential { mean, max } => Nanos(exponential(random, mean.0 as u64).min(max.0 as u64) as i64),
         }
+    }
+
+    /// `count` values, drawn as for the phases of a simulated host of this name.
+    pub fn draws(&self, seed: u64, host: &str, count: usize) -> Vec<Nanos> {
+        let mut random = random(seed, &["host", host]);
+        (0..count).map(|_| self.sample(&mut random)).collect()
     }
 
     /// The greatest value it can give.

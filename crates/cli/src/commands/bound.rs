@@ -6,6 +6,7 @@ use calculus::{Model, Options, PaperTable, bound_with, paper_table};
 use clap::{Args, ValueEnum};
 use units::Nanos;
 
+use crate::commands::settings::Settings;
 use crate::output::{self, Failure, MET, Outcome};
 
 /// Arguments of `bound`.
@@ -13,10 +14,13 @@ use crate::output::{self, Failure, MET, Outcome};
 #[command(after_help = "\
 Examples:
   downbeat bound two-hosts.toml
+  downbeat bound two-hosts.toml --set time.window=0.3
   downbeat bound --model paper      # Table IV of Rezabek et al., all 56 cells")]
 pub(crate) struct Arguments {
     /// The scenario file; `--model paper` without one prints the paper's table
     file: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
     /// How delays are modelled
     #[arg(long, value_enum, default_value_t)]
     model: ModelName,
@@ -61,7 +65,7 @@ impl Arguments {
                 )),
             };
         };
-        let scenario = output::read_scenario(file)?;
+        let scenario = self.settings.read(file)?;
         let options = Options {
             host_jitter: self.host_jitter,
             clock_error: self.clock_error,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) use plan::tell as tell_finding;
 
+use crate::commands::settings::Settings;
 use crate::output::{self, BAD_INPUT, Failure, MET, Outcome};
 
 const HELP: &str = "\
@@ -31,6 +32,8 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "here")]
     file: Option<PathBuf>,
     #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
     machine: machine::MachineArguments,
     /// Print JSON
     #[arg(long)]
@@ -39,7 +42,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let outcome = self.file.as_deref().map(scenario::read_file);
+        let outcome = self.file.as_deref().map(|file| self.settings.read_file(file));
         let broken = matches!(outcome, Some(Err(_)));
         if self.json && (broken || !self.machine.here) {
             return outcome.map_or(Ok(MET), |outcome| {

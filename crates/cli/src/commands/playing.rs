@@ -8,7 +8,8 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{
-    ControlSocket, ImageFolder, LabError, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome, Scheduling,
+    ControlSocket, ImageFolder, LabError, Lateness, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome,
+    Scheduling,
 };
 use measure::{Live, Side};
 use rt::wait::Wait;
@@ -82,6 +83,7 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
     pub(crate) place: Place,
     pub(crate) pauses: Vec<Pause>,
+    pub(crate) lateness: Vec<Lateness>,
     /// What keeps the machine busy meanwhile.
     pub(crate) load: Option<LoadOptions>,
     pub(crate) control: Option<ControlSocket>,
@@ -235,6 +237,7 @@ impl Playing {
             scheduling: self.scheduling,
             rotate_every: self.rotate_every.or(plan.duration.is_none().then_some(PART_OF_AN_ENDLESS_ROLE)),
             pauses: plan.pauses,
+            lateness: plan.lateness,
             images: plan.images,
             load: plan.load,
             program: std::env::current_exe()

@@ -9,6 +9,7 @@ use tsn::{Form, Plan, Severity, Situation};
 use units::Rate;
 
 use crate::commands::check::tell_finding;
+use crate::commands::settings::Settings;
 use crate::output::{self, BAD_INPUT, Failure, MET, Outcome};
 
 /// Arguments of `render`.
@@ -24,6 +25,8 @@ it is written all the same, and standard error says why. See docs/tsn.md.")]
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// The host to render for [default: all]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
@@ -97,7 +100,7 @@ impl Wanted {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let hosts = self.hosts(&scenario)?;
         let plans: Vec<Plan> = hosts.iter().map(|host| tsn::plan(&scenario, *host)).collect();
         let refused = tell_rules(&scenario, &hosts);

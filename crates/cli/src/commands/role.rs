@@ -77,7 +77,17 @@ impl RoleArguments {
         let (listener, place) = (self.playing.listen()?, Place::Here(role));
         self.playing.play(
             &scenario,
-            Plan { duration, folder, place, pauses: Vec::new(), load: None, control, images, listener },
+            Plan {
+                duration,
+                folder,
+                place,
+                pauses: Vec::new(),
+                lateness: Vec::new(),
+                load: None,
+                control,
+                images,
+                listener,
+            },
         )
     }
 }

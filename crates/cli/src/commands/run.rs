@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::{KernelLab, Pause, Place, Profile, Rights};
-use scenario::{ApplicationKind, Scenario};
+use lab::{KernelLab, Lateness, Pause, Place, Profile, Rights};
+use scenario::{ApplicationKind, HostId, HostKind, Scenario};
+use sim::HostLatency;
 use units::Nanos;
 
 use crate::commands::playing::{Plan, Playing};
+use crate::commands::settings::Settings;
+use crate::commands::simulate::named_host;
 use crate::commands::{kernel_lab, latency};
-use crate::output::{self, Failure, Outcome};
+use crate::output::{Failure, Outcome};
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -18,10 +21,13 @@ Examples:
   sudo downbeat run two-hosts.toml --duration 10s --out runs/first
   sudo downbeat run two-hosts.toml --duration 1h --live --metrics 9464   # watch it, on the terminal and with Prometheus
   sudo downbeat run two-hosts.toml --pause loop@3s+40ms     # stop a host and see what the report makes of it
+  downbeat run two-hosts.toml --set time.offset=50us        # with another value than the file's
   downbeat run two-hosts.toml --in kernel-lab --duration 2s # in virtual time, the same bytes each time; needs no root")]
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// Length of the run
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     duration: Nanos,
@@ -35,6 +41,13 @@ pub(crate) struct Arguments {
     /// [default: network namespaces of this machine]
     #[arg(long = "in", value_name = "PLACE", value_parser = ["kernel-lab"])]
     place: Option<String>,
+    /// How late hosts wake up, in the kernel laboratory, where they would not: zero, const:5us, uniform:0us..20us,
+    /// exp:5us,max=100us; HOST=… for one host. May be given several times
+    #[arg(long, value_name = "[HOST=]LATENCY", requires = "place")]
+    host_latency: Vec<String>,
+    /// Seed of what --host-latency draws
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "host_latency")]
+    seed: u64,
     /// Load beside the run: idle, cpu, memory, network, mixed
     #[arg(long, value_name = "PROFILE")]
     load: Option<Profile>,
@@ -44,7 +57,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let duration = self.cycles.map_or(self.duration, |cycles| scenario.cycle * i64::from(cycles));
         if duration < scenario.cycle {
             return Err(Failure::input(format!(
@@ -69,7 +82,9 @@ impl Arguments {
         }
         let place = Place::Laboratory(rights);
         let duration = Some(duration);
-        self.playing.play(&scenario, Plan { duration, folder, place, pauses, load, control, images, listener })
+        let lateness = Vec::new();
+        let plan = Plan { duration, folder, place, pauses, lateness, load, control, images, listener };
+        self.playing.play(&scenario, plan)
     }
 
     /// The only other place there is.
@@ -90,19 +105,54 @@ impl Arguments {
             )));
         }
         let lab = KernelLab::of(scenario)?;
+        let lateness = self.lateness(scenario, duration)?;
         if kernel_lab::is_here() {
             let place = Place::KernelLab(lab);
             let duration = Some(duration);
-            let images = None;
-            let plan = Plan { duration, folder, place, pauses, load: None, control: None, images, listener: None };
+            let (load, control, images, listener) = (None, None, None, None);
+            let plan = Plan { duration, folder, place, pauses, lateness, load, control, images, listener };
             return self.playing.play(scenario, plan);
         }
         let mut options = vec!["--duration".to_owned(), format!("{}ns", duration.0)];
         options.extend(self.pause.iter().flat_map(|pause| ["--pause".to_owned(), pause.clone()]));
+        options.extend(self.host_latency.iter().flat_map(|text| ["--host-latency".to_owned(), text.clone()]));
+        if !self.host_latency.is_empty() {
+            options.extend(["--seed".to_owned(), self.seed.to_string()]);
+        }
         options.extend(self.playing.options_for_inside());
         kernel_lab::run(scenario, duration, options, &folder, self.playing.wants_json())
     }
+
+    /// What `--host-latency` says of each host that wakes up late.
+    fn lateness(&self, scenario: &Scenario, duration: Nanos) -> Result<Vec<Lateness>, Failure> {
+        let mut of_hosts = vec![HostLatency::Zero; scenario.hosts.len()];
+        for text in &self.host_latency {
+            let (host, latency) = named_host(text, scenario)?;
+            let latency: HostLatency =
+                latency.parse().map_err(|error| Failure::input(format!("--host-latency: {error}")))?;
+            match host {
+                Some(HostId(host)) => of_hosts[host] = latency,
+                None => of_hosts.fill(latency),
+            }
+        }
+        let stations =
+            of_hosts.iter().enumerate().map(|(host, latency)| (HostId(host), latency)).filter(|(host, latency)| {
+                scenario.host(*host).kind == HostKind::Station && **latency != HostLatency::Zero
+            });
+        let count = WAKE_UPS_A_CYCLE * (duration / scenario.cycle).unsigned_abs() as usize;
+        let lateness = stations.map(|(host, latency)| Lateness {
+            host,
+            told: format!("{latency}, seed {}", self.seed),
+            by: latency.draws(self.seed, &scenario.host(host).name, count.min(MOST_DRAWS)),
+        });
+        Ok(lateness.collect())
+    }
 }
+
+/// Phases and launches of a thread.
+const WAKE_UPS_A_CYCLE: usize = 4;
+/// So many lateness values are drawn at most; then they come again.
+const MOST_DRAWS: usize = 1 << 20;
 
 /// Reads HOST@AT+SPAN.
 pub(crate) fn pause(text: &str, scenario: &Scenario) -> Result<Pause, Failure> {

@@ -10,6 +10,7 @@ use units::Nanos;
 
 use crate::commands::latency;
 use crate::commands::run::pause;
+use crate::commands::settings::Settings;
 use crate::output::{self, Failure, Outcome};
 
 /// Arguments of `simulate`.
@@ -22,6 +23,8 @@ Examples:
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// Length of the run
     #[arg(long, value_name = "SPAN", default_value = "10s", conflicts_with = "cycles")]
     duration: Nanos,
@@ -48,7 +51,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let cycles = self.cycles.unwrap_or((self.duration / scenario.cycle).unsigned_abs());
         let pauses = self.pause.iter().map(|text| pause(text, &scenario)).collect::<Result<_, _>>()?;
         let mut options = Options { cycles, seed: self.seed, pauses, ..Options::default() };
@@ -65,6 +68,7 @@ impl Arguments {
             command.push_str(" --host-latency ");
             command.push_str(latency);
         }
+        command.extend(self.settings.words());
         for pause in &self.pause {
             command.push_str(" --pause ");
             command.push_str(pause);
@@ -89,15 +93,21 @@ impl Arguments {
 
 /// Reads [HOST=]LATENCY.
 fn host_latency(text: &str, scenario: &Scenario) -> Result<(Option<HostId>, HostLatency), Failure> {
+    let (host, latency) = named_host(text, scenario)?;
+    Ok((host, one_latency(latency)?))
+}
+
+/// The host that [HOST=]LATENCY names, and what is said of it.
+pub(crate) fn named_host<'a>(text: &'a str, scenario: &Scenario) -> Result<(Option<HostId>, &'a str), Failure> {
     // A distribution may hold a = too, but never before a colon.
     let Some((name, latency)) = text.split_once('=').filter(|(name, _)| !name.contains([':', '/', '.'])) else {
-        return Ok((None, one_latency(text)?));
+        return Ok((None, text));
     };
     let names = || scenario.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
     let host = scenario
         .host_named(name)
         .ok_or_else(|| Failure::input(format!("--host-latency {text}: no host {name}; there are {}", names())))?;
-    Ok((Some(host), one_latency(latency)?))
+    Ok((Some(host), latency))
 }
 
 /// A distribution in words, or a measured one.
