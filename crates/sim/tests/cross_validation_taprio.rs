@@ -424,3 +424,21 @@ fn etf_beside_900_mbit() {
         }
     }
 }
+
+/// Kernel defect: a launch time is looked for in one entry of the list (`is_valid_interval`), so one at the edge of two, or a
+/// frame over it, is dropped though its gate stays open: at the start of a cycle into which a window goes on, too.
+#[test]
+fn defect_a_launch_at_the_edge_of_an_entry_is_dropped_in_an_open_window() {
+    let entries = [(0b10, 26_000), (0b01, 47_000), (0b00, 13_000), (0b10, 14_000)];
+    let queue = assisted(2, 5_000, 50_000, 0, &entries);
+    // 1.168 µs from before the end of a cycle on, over it, at the start of the next, and within.
+    let launches = [98_800, 98_900, 99_999, 100_000, 100_001, 110_000];
+    let frames: Vec<Frame> = (1..)
+        .zip(launches)
+        .map(|(k, launch)| Frame { launch: Some(k * 300_000 + launch), ..frame(k * 300_000, 1, 122) })
+        .collect();
+    if let Some(found) = compare("defect: a launch at the edge of an entry", &queue, &frames) {
+        let taken: Vec<bool> = (0..frames.len()).map(|index| found.begin(index).is_some()).collect();
+        assert_eq!(taken, [true, false, false, false, true, true]);
+    }
+}
