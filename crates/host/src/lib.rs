@@ -17,10 +17,11 @@ mod look;
 mod needs;
 mod watch;
 
-pub use apply::{Applied, Apply, ApplyError, Standing, StepState};
+pub use apply::{Applied, Apply, ApplyError, Refused, Standing, StepFailure, StepState};
 pub use change::{Change, ChangeError, Changes, Undone, undo_all};
 pub use doctor::examine;
 pub use finding::{Finding, Severity};
+pub use lock::LockError;
 pub use look::{Act, Look, Printed, ThisMachine};
 pub use needs::{NeededInterface, Needs};
 pub use watch::{OnChange, Told, Watch, What};

@@ -18,7 +18,7 @@ use nix::fcntl::Flock;
 use serde::Serialize;
 use tsn::Plan;
 
-use crate::apply::{Applied, Apply, ApplyError};
+use crate::apply::{Applied, Apply, ApplyError, Refused};
 use crate::lock::exclusive;
 use crate::look::ThisMachine;
 use heard::Ear;
@@ -97,8 +97,7 @@ impl Watch {
     /// Those of [`Apply::apply`]; another watch is there; the kernel cannot be listened to.
     pub fn begin(plan: Plan, on_change: OnChange, every: Option<Duration>) -> Result<(Self, Applied), ApplyError> {
         let apply = Apply::here();
-        let lock = exclusive(apply.folder(), Some("keeps a plan true (downbeat apply --watch)"))
-            .map_err(|error| ApplyError::Refused(error.to_string()))?;
+        let lock = exclusive(apply.folder(), Some("keeps a plan true (downbeat apply --watch)"))?;
         // Before the first look, so that nothing falls between.
         let mut ear = Ear::open().map_err(unheard)?;
         let applied = apply.apply_held(&plan)?;
@@ -153,7 +152,7 @@ impl Watch {
 }
 
 fn unheard(error: std::io::Error) -> ApplyError {
-    ApplyError::Refused(format!("what the kernel tells of its interfaces (rtnetlink) cannot be heard: {error}"))
+    Refused::Deaf(error).into()
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 mod watch;
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use host::{Applied, Apply, ApplyError, Standing, StepState};
+use host::{Applied, Apply, ApplyError, LockError, Refused, Standing, StepFailure, StepState};
 use serde_json::json;
 
 use crate::commands::render;
@@ -127,19 +128,22 @@ pub(crate) fn failure(error: ApplyError) -> Failure {
         ApplyError::Foreign(_) => {
             "remove it if nobody needs it (`tc qdisc del dev IFACE root`, `ip link set IFACE nomaster`), then apply again"
         }
-        ApplyError::Step { why, .. }
-            if why.contains("Operation not permitted") || why.contains("Permission denied") =>
-        {
-            "run as root"
+        ApplyError::Step { failure: StepFailure::NoRight, .. } => "run as root",
+        ApplyError::Step { failure: StepFailure::Machine, .. } => {
+            "`downbeat check FILE --here --host NAME` looks for what the machine lacks"
         }
-        ApplyError::Step { .. } => "`downbeat check FILE --here --host NAME` looks for what the machine lacks",
         ApplyError::NotTaken { .. } => "change what the machine cannot keep, or another kernel or driver",
         ApplyError::Undo { .. } => "`downbeat restore` goes on where it stopped, once the cause is mended",
-        ApplyError::Refused(why) if why.contains("another downbeat") => "one at a time",
-        ApplyError::Refused(why) if why.contains("install ") => {
+        ApplyError::Journal { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
+            "if nothing is applied that you would have undone, move the file away"
+        }
+        ApplyError::Journal { .. } => "run as root, with room on the disk",
+        ApplyError::Refused(Refused::Lock(LockError::Held { .. })) => "one at a time",
+        ApplyError::Refused(Refused::Lock(LockError::Folder { .. })) => "run as root",
+        ApplyError::Refused(Refused::Missing { .. } | Refused::NoJson { .. }) => {
             "`downbeat check FILE --here --host NAME` looks for what else is missing"
         }
-        ApplyError::Journal { .. } | ApplyError::Refused(_) => "run as root, one at a time",
+        ApplyError::Refused(Refused::Deaf(_)) => "a kernel with rtnetlink, and a right to open sockets",
     };
     Failure::machine(format!("{error}\n  mend: {mend}"))
 }

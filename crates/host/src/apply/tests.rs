@@ -5,6 +5,7 @@ pub(crate) mod fake;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::lock::LockError;
 use crate::look::Look;
 use fake::{Fake, Trouble};
 
@@ -243,5 +244,7 @@ fn two_at_once_exclude_each_other() {
     let _other = exclusive(folder.path(), None).unwrap();
     let apply = Apply::on(fake, folder.path());
     let error = apply.apply(&plan).unwrap_err();
-    assert!(matches!(error, ApplyError::Refused(_)) && error.to_string().contains("another downbeat"), "{error}");
+    let held =
+        matches!(&error, ApplyError::Refused(Refused::Lock(LockError::Held { holder, .. })) if holder.is_empty());
+    assert!(held && error.to_string().contains("another downbeat"), "{error}");
 }

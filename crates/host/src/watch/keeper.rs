@@ -305,7 +305,7 @@ impl<M: Act> Keeper<M> {
             Err(error) => {
                 let mut why = lines.to_vec();
                 why.push(match error {
-                    ApplyError::Step { line, why } => format!("`{line}` failed: {why}"),
+                    ApplyError::Step { line, why, .. } => format!("`{line}` failed: {why}"),
                     ApplyError::NotTaken { line, now } => {
                         format!("`{line}` was taken, and yet the machine shows otherwise: {now}")
                     }
