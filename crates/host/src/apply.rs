@@ -195,7 +195,7 @@ impl<M: Act> Apply<M> {
     }
 }
 
-/// A software schedule stops when something changes on its device, and shows no sign of it.
+/// A schedule that the kernel keeps by a timer. It stops when something changes on its device, and shows no sign of it.
 pub(crate) fn loses_its_timer(step: &Step) -> bool {
     let words = &step.command.words;
     let has = |word: &str| words.iter().any(|known| known == word);

@@ -15,6 +15,7 @@ mod finding;
 mod lock;
 mod look;
 mod needs;
+mod probe;
 mod watch;
 
 pub use apply::{Applied, Apply, ApplyError, Refused, Standing, StepFailure, StepState};

@@ -19,6 +19,7 @@ Examples:
   sudo downbeat restore                           # as before, also after a crash
 
   sudo downbeat apply cell.toml --host sw --watch # and kept so, until Ctrl-C
+  sudo downbeat apply cell.toml --host sw --watch --probe 10s   # seen by frames, too
 
 Applying twice does nothing the second time; another plan takes the place of the one that is applied. Whatever fails, the
 machine is as before. See docs/apply.md.";

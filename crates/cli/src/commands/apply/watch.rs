@@ -16,6 +16,8 @@ use crate::output::{Failure, MET, Outcome};
 const FORMAT: &str = "downbeat/watch/1";
 /// So long a signal may go unheard: one that comes just before we wait.
 const TURN: Duration = Duration::from_millis(200);
+/// Probes more often than this would be most of what the watch does, ns.
+const SHORTEST_PROBE: u64 = 1_000_000;
 
 /// Arguments of a watch.
 #[derive(Args)]
@@ -29,6 +31,10 @@ pub(super) struct WatchArguments {
     /// With --watch: compare the plan with the machine this often, too, for what the kernel does not tell; 0 for never
     #[arg(long, value_name = "SPAN", default_value = "60s", requires = "watch")]
     every: Nanos,
+    /// With --watch: this often send frames, while gates are to be shut, and look when they leave: schedules that stand
+    /// still without a word are issued again. Left out or 0, nothing is sent
+    #[arg(long, value_name = "EVERY", requires = "watch")]
+    probe: Option<Nanos>,
     /// With --watch: undo the plan at the end
     #[arg(long, requires = "watch")]
     restore_on_exit: bool,
@@ -57,7 +63,11 @@ impl WatchArguments {
         let every = u64::try_from(self.every.0).ok().filter(|every| *every > 0).map(Duration::from_nanos);
         let advice = plan.advice.clone();
         let (mut watch, applied) = Watch::begin(plan, on_change, every).map_err(failure)?;
-        tell_begin(&applied, &advice, json)?;
+        let unprobed = match self.probe.filter(|every| every.0 > 0) {
+            Some(every) => watch.probe(Duration::from_nanos(every.0.unsigned_abs().max(SHORTEST_PROBE))),
+            None => Vec::new(),
+        };
+        tell_begin(&applied, &advice, &unprobed, json)?;
         while !interrupted.load(Ordering::Relaxed) {
             for told in watch.turn(TURN).map_err(failure)? {
                 tell(&told, json)?;
@@ -82,13 +92,17 @@ impl WatchArguments {
     }
 }
 
-fn tell_begin(applied: &Applied, advice: &[String], json: bool) -> Result<(), Failure> {
+fn tell_begin(applied: &Applied, advice: &[String], unprobed: &[String], json: bool) -> Result<(), Failure> {
     if json {
-        let begin = json!({ "format": FORMAT, "what": "begins", "at_ns": rt::clock::now().0, "applied": applied });
+        let at_ns = rt::clock::now().0;
+        let begin = json!({
+            "format": FORMAT, "what": "begins", "at_ns": at_ns, "applied": applied, "unprobed": unprobed
+        });
         return line(&begin.to_string());
     }
     tell_applied(applied);
     advice.iter().for_each(|text| println!("by hand: {}", text.trim_start_matches("# ")));
+    unprobed.iter().for_each(|text| println!("not probed: {text}"));
     line("watching; Ctrl-C ends it")
 }
 
@@ -107,6 +121,7 @@ fn tell(told: &Told, json: bool) -> Result<(), Failure> {
         What::NotMended => "NOT mended",
         What::Down => "waits for the link",
         What::Gone => "waits for the interface",
+        What::Unseen => "whether gates move is not known",
     };
     let took = match told.took_ns {
         0 => String::new(),
