@@ -26,6 +26,7 @@ use tsn::{Plan, Program, Step};
 
 use crate::lock::exclusive;
 use crate::look::{Act, ThisMachine};
+use crate::unit;
 pub use error::{ApplyError, Refused, StepFailure};
 use journal::{Entry, Journal, Record};
 pub(crate) use setting::value_of;
@@ -125,8 +126,46 @@ impl<M: Act> Apply<M> {
         if self.journal.read()?.is_none() {
             return Ok(Vec::new());
         }
+        let stopped = self.stop_watch()?;
         let _lock = self.lock()?;
-        self.restore_held()
+        let undone = self.restore_held()?;
+        Ok(stopped.into_iter().map(|unit| format!("systemctl stop {unit}")).chain(undone).collect())
+    }
+
+    /// The unit of systemd that watches the plan that is applied.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn watch_unit(&self) -> Result<Option<String>, ApplyError> {
+        let entries = self.record()?.map(|record| record.entries).unwrap_or_default();
+        Ok(entries.iter().find_map(|entry| match entry {
+            Entry::Command { run, .. } => unit::enabled_by(run).map(str::to_owned),
+            Entry::File { .. } => None,
+        }))
+    }
+
+    /// Ends the unit that watches, if there is one that runs: it has the right to change this machine. Tells which.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or the unit does not end.
+    pub fn stop_watch(&self) -> Result<Option<String>, ApplyError> {
+        let Some(unit) = self.watch_unit()? else { return Ok(None) };
+        let asked = self.machine.run(&["systemctl", "is-active", &unit]);
+        if !asked.is_some_and(|printed| printed.well || printed.out == "activating") {
+            return Ok(None);
+        }
+        self.act(&["systemctl", "stop", &unit].map(str::to_owned))?;
+        Ok(Some(unit))
+    }
+
+    /// Begins the unit that watches the plan that is applied, and waits until it does; tells which.
+    ///
+    /// # Errors
+    /// There is none, or it does not begin.
+    pub fn start_watch(&self) -> Result<Option<String>, ApplyError> {
+        let Some(unit) = self.watch_unit()? else { return Ok(None) };
+        self.act(&["systemctl", "restart", &unit].map(str::to_owned))?;
+        Ok(Some(unit))
     }
 
     /// Undoes what is applied, for who has the lock.

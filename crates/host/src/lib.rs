@@ -15,7 +15,9 @@ mod finding;
 mod lock;
 mod look;
 mod needs;
+mod notify;
 mod probe;
+mod unit;
 mod watch;
 
 pub use apply::{Applied, Apply, ApplyError, Refused, Standing, StepFailure, StepState};
@@ -25,6 +27,8 @@ pub use finding::{Finding, Severity};
 pub use lock::LockError;
 pub use look::{Act, Look, Printed, ThisMachine};
 pub use needs::{NeededInterface, Needs};
+pub use notify::Notifier;
+pub use unit::WatchUnit;
 pub use watch::{OnChange, Told, Watch, What};
 
 #[cfg(test)]

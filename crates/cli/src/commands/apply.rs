@@ -5,8 +5,8 @@ mod watch;
 use std::io;
 use std::path::PathBuf;
 
-use clap::Args;
-use host::{Applied, Apply, ApplyError, LockError, Refused, Standing, StepFailure, StepState};
+use clap::{ArgGroup, Args};
+use host::{Applied, Apply, ApplyError, LockError, Refused, Standing, StepFailure, StepState, ThisMachine, WatchUnit};
 use serde_json::json;
 
 use crate::commands::render;
@@ -20,12 +20,14 @@ Examples:
 
   sudo downbeat apply cell.toml --host sw --watch # and kept so, until Ctrl-C
   sudo downbeat apply cell.toml --host sw --watch --probe 10s   # seen by frames, too
+  sudo downbeat apply cell.toml --host sw --unit  # and kept so by systemd, also after a boot
 
 Applying twice does nothing the second time; another plan takes the place of the one that is applied. Whatever fails, the
 machine is as before. See docs/apply.md.";
 
 /// Arguments of `apply`.
 #[derive(Args)]
+#[command(group = ArgGroup::new("kept").args(["watch", "unit"]).multiple(true))]
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
@@ -38,6 +40,10 @@ pub(crate) struct Arguments {
     /// Print JSON; with --watch a line for each thing that happens
     #[arg(long)]
     json: bool,
+    /// Have systemd keep the plan true from now on, also after a boot: a unit that runs `apply --watch` with the same
+    /// options; `downbeat restore` takes it off again
+    #[arg(long)]
+    unit: bool,
     #[command(flatten)]
     watch: watch::WatchArguments,
 }
@@ -56,7 +62,14 @@ impl Arguments {
         // Frames may be lost by what Linux takes without a word.
         render::tell_rules(&scenario, &[host]);
         render::tell_speeds(&scenario, host);
-        let plan = tsn::plan(&scenario, host);
+        let mut plan = tsn::plan(&scenario, host);
+        if self.unit {
+            let program =
+                std::env::current_exe().map_err(|error| Failure::machine(format!("this program: {error}")))?;
+            let (options, probes) = (self.watch.options(), self.watch.probes());
+            let unit = WatchUnit { program: &program, scenario: &scenario.source, options: &options, probes };
+            plan = unit.added_to(plan);
+        }
         let apply = Apply::here();
         if self.dry_run {
             let states = apply.examine(&plan);
@@ -69,11 +82,13 @@ impl Arguments {
         if self.watch.is_asked_for() {
             return self.watch.execute(plan, self.json);
         }
-        let applied = apply.apply(&plan).map_err(failure)?;
+        let (applied, unit) =
+            if self.unit { with_unit(&apply, &plan)? } else { (apply.apply(&plan).map_err(failure)?, None) };
         if self.json {
-            return output::json(&json!({ "format": FORMAT, "applied": applied }));
+            return output::json(&json!({ "format": FORMAT, "applied": applied, "unit": unit }));
         }
         tell_applied(&applied);
+        unit.iter().for_each(|unit| println!("{unit} keeps it so; `journalctl -u {unit}` shows what it does"));
         for line in &plan.advice {
             println!("by hand: {}", line.trim_start_matches("# "));
         }
@@ -82,6 +97,32 @@ impl Arguments {
 }
 
 const FORMAT: &str = "downbeat/apply/1";
+
+/// Applies a plan that has the unit of its watch, and starts that.
+fn with_unit(apply: &Apply<ThisMachine>, plan: &tsn::Plan) -> Result<(Applied, Option<String>), Failure> {
+    let stopped = apply.stop_watch().map_err(failure)?;
+    let applied = apply.apply(plan).map_err(|error| {
+        // As before: that one ran.
+        let again = if stopped.is_some() { apply.start_watch().err() } else { None };
+        let mut told = failure(error);
+        again
+            .iter()
+            .for_each(|error| told.text.push_str(&format!("\n  and the watch that ran does not any more: {error}")));
+        told
+    })?;
+    match apply.start_watch() {
+        Ok(unit) => Ok((applied, unit)),
+        Err(error) => Err(Failure::machine(format!(
+            "the plan is applied, but its watch does not begin: {}\n  mend: `journalctl -u downbeat-watch@{}` says why; \
+             `downbeat restore` takes all off",
+            match error {
+                ApplyError::Step { line, why, .. } => format!("`{line}`: {why}"),
+                other => other.to_string(),
+            },
+            plan.host
+        ))),
+    }
+}
 
 /// How the machine differs from the plan, a line a step.
 fn tell(states: &[StepState]) -> u8 {

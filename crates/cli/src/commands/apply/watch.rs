@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use host::{Applied, OnChange, Told, Watch, What};
+use host::{Applied, Notifier, OnChange, Told, Watch, What};
 use serde_json::{Value, json};
 use tsn::Plan;
 use units::Nanos;
@@ -25,22 +25,22 @@ pub(super) struct WatchArguments {
     /// Keep the plan true until Ctrl-C or SIGTERM: issue schedules again that something stopped, mend what is changed
     #[arg(long)]
     watch: bool,
-    /// With --watch: what to do when something differs from the plan. Stopped schedules are issued again in any case
-    #[arg(long, value_enum, default_value_t, requires = "watch")]
+    /// With --watch or --unit: what to do when something differs from the plan. Stopped schedules are issued again in any case
+    #[arg(long, value_enum, default_value_t, requires = "kept")]
     on_change: Wanted,
-    /// With --watch: compare the plan with the machine this often, too, for what the kernel does not tell; 0 for never
-    #[arg(long, value_name = "SPAN", default_value = "60s", requires = "watch")]
+    /// With --watch or --unit: compare the plan with the machine this often, too, for what the kernel does not tell; 0 for never
+    #[arg(long, value_name = "SPAN", default_value = "60s", requires = "kept")]
     every: Nanos,
-    /// With --watch: this often send frames, while gates are to be shut, and look when they leave: schedules that stand
+    /// With --watch or --unit: this often send frames, while gates are to be shut, and look when they leave: schedules that stand
     /// still without a word are issued again. Left out or 0, nothing is sent
-    #[arg(long, value_name = "EVERY", requires = "watch")]
+    #[arg(long, value_name = "EVERY", requires = "kept")]
     probe: Option<Nanos>,
     /// With --watch: undo the plan at the end
-    #[arg(long, requires = "watch")]
+    #[arg(long, requires = "watch", conflicts_with = "unit")]
     restore_on_exit: bool,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Wanted {
     /// Make it as planned again
     #[default]
@@ -50,6 +50,22 @@ enum Wanted {
 }
 
 impl WatchArguments {
+    /// Those that a unit of systemd is started with, so that its watch is as this one.
+    pub(super) fn options(&self) -> Vec<String> {
+        let mut options = vec!["--every".to_owned(), self.every.to_string()];
+        if self.on_change == Wanted::Tell {
+            options.extend(["--on-change", "tell"].map(str::to_owned));
+        }
+        if let Some(every) = self.probe {
+            options.extend(["--probe".to_owned(), every.to_string()]);
+        }
+        options
+    }
+
+    pub(super) fn probes(&self) -> bool {
+        self.probe.is_some_and(|every| every.0 > 0)
+    }
+
     pub(super) fn is_asked_for(&self) -> bool {
         self.watch
     }
@@ -68,11 +84,15 @@ impl WatchArguments {
             None => Vec::new(),
         };
         tell_begin(&applied, &advice, &unprobed, json)?;
+        let mut systemd = Notifier::from_environment();
+        systemd.ready();
         while !interrupted.load(Ordering::Relaxed) {
             for told in watch.turn(TURN).map_err(failure)? {
                 tell(&told, json)?;
             }
+            systemd.alive();
         }
+        systemd.stopping();
         let undone = if self.restore_on_exit { watch.restore().map_err(failure)? } else { Vec::new() };
         if json {
             line(
