@@ -9,6 +9,7 @@
 
 mod carry_out;
 mod error;
+mod held;
 mod journal;
 mod qdisc;
 mod read_back;
@@ -28,6 +29,8 @@ use crate::lock::exclusive;
 use crate::look::{Act, ThisMachine};
 use crate::unit;
 pub use error::{ApplyError, Refused, StepFailure};
+use held::Before;
+pub use held::Held;
 use journal::{Entry, Journal, Record};
 pub(crate) use setting::value_of;
 pub use standing::Standing;
@@ -94,12 +97,21 @@ impl<M: Act> Apply<M> {
         Ok(exclusive(&self.folder, None)?)
     }
 
+    fn lock_for(&self, what: &str) -> Result<Flock<File>, ApplyError> {
+        Ok(exclusive(&self.folder, Some(what))?)
+    }
+
     /// Applies a plan for who has the lock.
     pub(crate) fn apply_held(&self, plan: &Plan) -> Result<Applied, ApplyError> {
+        Ok(self.apply_over(plan)?.0)
+    }
+
+    /// The same, with what is needed to go back.
+    fn apply_over(&self, plan: &Plan) -> Result<(Applied, Before), ApplyError> {
         tools::check(&self.machine, plan)?;
         let mut applied = Applied::default();
         let former = self.record()?;
-        let mut record = match &former {
+        let record = match &former {
             Some(former) if former.plan == plan.all() => former.clone(),
             Some(former) => {
                 let mut former = former.clone();
@@ -108,13 +120,10 @@ impl<M: Act> Apply<M> {
             }
             None => self.empty(plan),
         };
-        let kept = record.entries.len();
-        let done = self.carry_out(plan, &mut record, &mut applied);
-        let Err(error) = done else { return Ok(applied) };
-        self.undo_to(&mut record, kept)?;
-        if let Some(former) = former.filter(|former| former.plan != plan.all()) {
-            self.again(former)?;
-        }
+        let mut before = Before::new(record, former);
+        let done = self.carry_out(plan, &mut before.record, &mut applied);
+        let Err(error) = done else { return Ok((applied, before)) };
+        self.back_to(before)?;
         Err(error)
     }
 

@@ -20,7 +20,7 @@ mod probe;
 mod unit;
 mod watch;
 
-pub use apply::{Applied, Apply, ApplyError, Refused, Standing, StepFailure, StepState};
+pub use apply::{Applied, Apply, ApplyError, Held, Refused, Standing, StepFailure, StepState};
 pub use change::{Change, ChangeError, Changes, Undone, undo_all};
 pub use doctor::examine;
 pub use finding::{Finding, Severity};

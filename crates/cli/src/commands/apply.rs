@@ -1,5 +1,7 @@
 //! `downbeat apply`: what a scenario asks of this machine, put onto it.
 
+mod all;
+mod held;
 mod watch;
 
 use std::io;
@@ -22,6 +24,8 @@ Examples:
   sudo downbeat apply cell.toml --host sw --watch --probe 10s   # seen by frames, too
   sudo downbeat apply cell.toml --host sw --unit  # and kept so by systemd, also after a boot
 
+  downbeat apply cell.toml --all --ssh sw=root@10.0.0.2 --ssh pub=here   # every host by ssh, all or none
+
 Applying twice does nothing the second time; another plan takes the place of the one that is applied. Whatever fails, the
 machine is as before. See docs/apply.md.";
 
@@ -32,8 +36,24 @@ pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
     /// The host that this machine is
-    #[arg(long, value_name = "NAME")]
-    host: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    host: Option<String>,
+    /// Every host of the scenario, by ssh: all of them or none
+    #[arg(long, conflicts_with_all = ["watch", "unit"])]
+    all: bool,
+    /// With --all: how ssh reaches a host, such as sw=root@10.0.0.2; `here` is this machine, `none` leaves a host out. One
+    /// that is not named is reached by its name in the scenario
+    #[arg(long, value_name = "HOST=DESTINATION", requires = "all")]
+    ssh: Vec<String>,
+    /// With --all: be root there by `sudo -n`
+    #[arg(long, requires = "all")]
+    sudo: bool,
+    /// With --all: take off what is applied, on every host
+    #[arg(long, requires = "all", conflicts_with = "dry_run")]
+    restore: bool,
+    /// One host's end of --all: asked on standard input
+    #[arg(long, hide = true, requires = "host", conflicts_with_all = ["watch", "unit", "dry_run", "json"])]
+    held: bool,
     /// Change nothing: print how the machine differs from the plan
     #[arg(long, conflicts_with = "watch")]
     dry_run: bool,
@@ -50,12 +70,27 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
+        let name = self.host.unwrap_or_default();
+        if self.held {
+            return held::execute(&name);
+        }
         let scenario = output::read_scenario(&self.file)?;
-        let Some(host) = scenario.host_named(&self.host) else {
+        if self.all {
+            let hosts: Vec<_> = scenario.hosts.iter().filter_map(|host| scenario.host_named(&host.name)).collect();
+            if !self.restore {
+                render::tell_rules(&scenario, &hosts);
+            }
+            let wanted = match (self.dry_run, self.restore) {
+                (true, _) => all::Wanted::DryRun,
+                (_, true) => all::Wanted::Restore,
+                _ => all::Wanted::Apply,
+            };
+            return all::execute(&scenario, &self.ssh, self.sudo, wanted, self.json);
+        }
+        let Some(host) = scenario.host_named(&name) else {
             let known: Vec<_> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
             return Err(Failure::input(format!(
-                "the scenario has no host \"{}\"\n  mend: name one of {} with --host",
-                self.host,
+                "the scenario has no host \"{name}\"\n  mend: name one of {} with --host",
                 known.join(", ")
             )));
         };
