@@ -152,7 +152,9 @@ pub fn with_systemd(script: &str) -> String {
 mkdir -p systemd; cat > systemd/systemctl <<'END'
 {}END
 chmod +x systemd/systemctl; export PATH=$PWD/systemd:$PATH
-for folder in /etc/systemd/system /etc/linuxptp; do mount -t tmpfs none $folder || echo "WRONG: $folder is not there"; done
+mkdir /tmp/state/upper /tmp/state/work
+mount -t overlay -o lowerdir=/etc,upperdir=/tmp/state/upper,workdir=/tmp/state/work none /etc || echo "WRONG: /etc is as it was"
+mkdir -p /etc/systemd/system /etc/linuxptp
 cat /proc/sys/kernel/random/boot_id > boot; mount --bind boot /proc/sys/kernel/random/boot_id
 files() {{ find /etc/systemd/system /etc/linuxptp /var/lib/downbeat -type f ! -name lock 2>/dev/null | sort | xargs -r sha256sum; ls /tmp/state/*.enabled 2>/dev/null; }}
 reboot() {{
