@@ -78,7 +78,7 @@ END
 chmod +x ssh; export DOWNBEAT_SSH=$PWD/ssh
 snapshot() {
     for one in pub sw; do
-        ip netns exec $one tc qdisc show | grep -v ' 0: ' | sed 's/ refcnt [0-9]*//'
+        ip netns exec $one tc qdisc show | grep -v ' 0: ' | sed 's/ refcnt [0-9]*//; s/ direct_packets_stat [0-9]*//'
         ip netns exec $one ip -d link show | grep -v 'link/' | sed 's/^[0-9]*: //; s/@if[0-9]*//; s/ link-netns[^ ]* [^ ]*//'
         ip netns exec $one bridge vlan show
         for i in va wa; do ip netns exec $one tc filter show dev $i ingress 2>/dev/null; done
@@ -116,6 +116,9 @@ fn all_hosts_are_changed_and_set_back_from_one_place() {
     let script = r#"
 snapshot > before
 all --dry-run; says 0 '^sw: .* steps to do'; says 0 '^pub: .* tc qdisc replace dev pa root'; same "a dry run"
+# What only a host knows is told here.
+sed 's/\["pub", "sw"\] }/["pub", "sw"], rate = "100Mbit\/s" }/' cell.toml > speed.toml
+./downbeat apply speed.toml --all --ssh loop=none --dry-run > out 2> err; code=$?; says 0 '^pub: .*speed-differs'
 all; says 0 '^2 hosts are as planned'; grep -q '^sw: .*clsact' out || { echo "WRONG: what sw did"; cat out; }
 applied pub pa | grep -q taprio || echo "WRONG: pub"; applied sw va | grep -q taprio || echo "WRONG: sw"
 all; says 0 '^pub: as planned already'
@@ -140,6 +143,7 @@ fn if_one_host_fails_all_are_as_before() {
 snapshot > before
 # Before the first change: something of somebody else's, a host that is not there, a wrong key, a name.
 ip netns exec sw tc qdisc add dev va root handle 1: htb; snapshot > with
+all --dry-run; says 3 'could not be put back'
 all; says 3 'htb 1: at the root of va'; says 3 'on no host anything stays changed'; snapshot > after; cmp with after || echo "DIFFERS: foreign"
 ip netns exec sw tc qdisc del dev va root
 all --ssh sw=root@10.9.2.9; says 3 '^  sw: '; same "no such machine"

@@ -108,6 +108,7 @@ pub(super) fn execute(scenario: &Scenario, map: &[String], sudo: bool, wanted: W
         Wanted::DryRun => {
             all.tell_examined();
             let refuses = all.hosts.iter().any(|host| host.answer["foreign"].as_u64().unwrap_or(0) > 0);
+            all.hear_out();
             all.finish(if refuses { CANNOT } else { MET })
         }
         Wanted::Restore => {
@@ -193,8 +194,20 @@ impl All {
         } else {
             say(format!("{} hosts are as planned; the same command with --restore undoes it", self.hosts.len()));
         }
+        self.hear_out();
         self.end();
         Ok(MET)
+    }
+
+    /// Hears what hosts still have to say, and tells what they said beside their answers: of the speed of an interface, say.
+    fn hear_out(&mut self) {
+        self.hosts.iter_mut().filter_map(|host| host.remote.as_mut()).for_each(Remote::hang_up);
+        while self.hosts.iter().any(|host| !host.ended) {
+            self.listen();
+        }
+        for host in &self.hosts {
+            host.words.iter().for_each(|words| eprintln!("{}", host.line(words)));
+        }
     }
 
     fn order(&mut self, word: &str) {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tsn::Plan;
 
 use super::failure;
+use crate::commands::render;
 use crate::output::{CANNOT, Failure, MET, Outcome};
 
 /// As long as nothing is heard from the other end, so long it may still be there. It gives a sign once a second.
@@ -76,6 +77,8 @@ pub(super) fn execute(host: &str) -> Outcome {
 fn planned(text: &str, host: &str) -> Result<Plan, String> {
     let scenario: Scenario = scenario::read(text, "the scenario").map_err(|error| error.render())?;
     let id = scenario.host_named(host).ok_or_else(|| format!("the scenario has no host \"{host}\""))?;
+    // What only this machine knows; the other end tells the rest.
+    render::tell_speeds(&scenario, id);
     Ok(tsn::plan(&scenario, id))
 }
 
