@@ -122,6 +122,9 @@ if [ "$mode" = test ]; then
     have tshark || need "tshark, which reads our frames" tshark
     have valgrind || need "valgrind, which counts instructions" valgrind
     have unshare || need "unshare, for tests in a namespace" util-linux
+    # Not started on this machine: tests start their own, in the kernel laboratory.
+    have sshd || { export RUNLEVEL=1; need "sshd, for tests of hosts reached by ssh" openssh-server; }
+    have ssh || need "ssh, for the same" openssh-client
     [ -x "$root/.venv/bin/python" ] || python3 -c 'import venv, ensurepip' 2>/dev/null ||
         need "Python environments, for asyncua" python3-venv
 fi

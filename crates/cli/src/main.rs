@@ -21,6 +21,7 @@ static ALLOCATOR: rt::alloc::Counting = rt::alloc::Counting;
 /// OPC UA PubSub over TSN: one scenario file, run for real, bounded and simulated.
 #[derive(Parser)]
 #[command(
+    name = "downbeat",
     version,
     arg_required_else_help = true,
     subcommand_required = true,

@@ -61,6 +61,7 @@ told 3 'Permission denied' setpriv --reuid 65534 --clear-groups ./downbeat apply
 # A user who may write the journal, and not change the network.
 told 3 'Operation not permitted' setpriv --bounding-set -net_admin --inh-caps -net_admin ./downbeat apply taprio.toml --host pub
 same "without the right over the network"
+grep -q 'mend: run as root' out || { echo "WRONG: the right is not what is asked for"; cat out; }
 # Programs of long ago, or none at all.
 mkdir old none
 cat > old/tc <<'END'

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 
-use crate::lock::exclusive;
+use crate::lock::{LockError, exclusive};
 
 const FOLDER: &str = "/run/downbeat/host";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -62,6 +62,12 @@ impl fmt::Display for ChangeError {
 }
 
 impl std::error::Error for ChangeError {}
+
+impl From<LockError> for ChangeError {
+    fn from(error: LockError) -> Self {
+        Self { what: error.what(), why: error.why() }
+    }
+}
 
 /// What became of a change that was to be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

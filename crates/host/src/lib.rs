@@ -15,14 +15,20 @@ mod finding;
 mod lock;
 mod look;
 mod needs;
+mod notify;
+mod probe;
+mod unit;
 mod watch;
 
-pub use apply::{Applied, Apply, ApplyError, Standing, StepState};
+pub use apply::{Applied, Apply, ApplyError, Held, Refused, Standing, StepFailure, StepState};
 pub use change::{Change, ChangeError, Changes, Undone, undo_all};
 pub use doctor::examine;
 pub use finding::{Finding, Severity};
+pub use lock::LockError;
 pub use look::{Act, Look, Printed, ThisMachine};
 pub use needs::{NeededInterface, Needs};
+pub use notify::Notifier;
+pub use unit::WatchUnit;
 pub use watch::{OnChange, Told, Watch, What};
 
 #[cfg(test)]

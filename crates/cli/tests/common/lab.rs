@@ -143,3 +143,26 @@ pub fn arrivals(ended: &Ended, name: &str) -> (usize, usize) {
     let phases: Vec<u32> = text.lines().map(|line| line.parse().expect("a phase")).collect();
     (phases.len(), phases.iter().filter(|phase| (45_000..97_000).contains(*phase)).count())
 }
+
+/// With a `systemctl` that starts and stops the units of a plan, folders that plans write into, and a boot id that can be
+/// changed: `reboot` does it, and takes away what a boot does.
+pub fn with_systemd(script: &str) -> String {
+    format!(
+        r#"
+mkdir -p systemd; cat > systemd/systemctl <<'END'
+{}END
+chmod +x systemd/systemctl; export PATH=$PWD/systemd:$PATH
+mkdir /tmp/state/upper /tmp/state/work
+mount -t overlay -o lowerdir=/etc,upperdir=/tmp/state/upper,workdir=/tmp/state/work none /etc || echo "WRONG: /etc is as it was"
+mkdir -p /etc/systemd/system /etc/linuxptp
+cat /proc/sys/kernel/random/boot_id > boot; mount --bind boot /proc/sys/kernel/random/boot_id
+files() {{ find /etc/systemd/system /etc/linuxptp /var/lib/downbeat -type f ! -name lock 2>/dev/null | sort | xargs -r sha256sum; ls /tmp/state/*.enabled 2>/dev/null; }}
+reboot() {{
+    for one in /tmp/state/*.pid; do kill -9 $(cat $one) 2>/dev/null; echo none > $one; done
+    ip link del br0 2>/dev/null; fresh; echo 11111111-2222-3333-4444-555555555555 > boot
+    [ $(cat /proc/sys/kernel/random/boot_id) = $(cat boot) ] || echo "WRONG: the boot id"
+}}
+{script}"#,
+        include_str!("../apply_lab/systemctl.py")
+    )
+}

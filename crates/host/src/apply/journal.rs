@@ -93,25 +93,25 @@ impl Journal {
     /// What is in it; none when nothing is applied.
     pub(super) fn read(&self) -> Result<Option<Record>, ApplyError> {
         let path = self.path();
-        let wrong = |why: String| ApplyError::Journal { path: path.clone(), why };
+        let wrong = |error: io::Error| ApplyError::Journal { path: path.clone(), error };
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string())),
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(wrong(error.to_string())),
+            Err(error) => Err(wrong(error)),
         }
     }
 
     /// Writes it, to the disk itself; removes it when nothing is left in it.
     pub(super) fn write(&self, record: &Record) -> Result<(), ApplyError> {
         let path = self.path();
-        let wrong = |why: String| ApplyError::Journal { path: path.clone(), why };
+        let wrong = |error: io::Error| ApplyError::Journal { path: path.clone(), error };
         if record.entries.is_empty() {
             return match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(wrong(error.to_string())),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(wrong(error)),
                 _ => Ok(()),
             };
         }
-        let text = serde_json::to_vec_pretty(record).map_err(|error| wrong(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(record).map_err(|error| wrong(error.into()))?;
         let temporary = path.with_extension("new");
         let written = fs::create_dir_all(&self.folder).and_then(|()| {
             let mut file = File::create(&temporary)?;
@@ -120,6 +120,6 @@ impl Journal {
             fs::rename(&temporary, &path)?;
             File::open(&self.folder)?.sync_all()
         });
-        written.map_err(|error| wrong(error.to_string()))
+        written.map_err(wrong)
     }
 }

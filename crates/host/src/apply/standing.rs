@@ -271,6 +271,10 @@ fn ovs(look: &impl Look, words: &[&str]) -> Standing {
 
 fn unit(look: &impl Look, words: &[&str]) -> Standing {
     match words {
+        ["enable", unit] => match look.run(&["systemctl", "is-enabled", unit]) {
+            Some(printed) if printed.well => Standing::AsPlanned,
+            _ => Standing::ToDo,
+        },
         ["enable", "--now", unit] => match look.run(&["systemctl", "is-active", unit]) {
             Some(printed) if printed.well => Standing::AsPlanned,
             _ => Standing::ToDo,

@@ -5,6 +5,7 @@ pub(crate) mod fake;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::lock::LockError;
 use crate::look::Look;
 use fake::{Fake, Trouble};
 
@@ -193,6 +194,34 @@ fn another_plan_takes_the_place_of_the_first_or_leaves_it() {
 }
 
 #[test]
+fn what_is_held_goes_back_to_what_was_there_before() {
+    let (fake, plan, folder) = machine();
+    let bare = fake.state.borrow().clone();
+    let apply = Apply::on(fake, folder.path());
+    let state = |apply: &Apply<Fake>| apply.machine.state.borrow().clone();
+    // On a bare machine.
+    let (_, held) = apply.hold(&plan).unwrap();
+    assert!(matches!(apply.apply(&plan).unwrap_err(), ApplyError::Refused(Refused::Lock(LockError::Held { .. }))));
+    assert!(!apply.undo_held(held).unwrap().is_empty());
+    assert_eq!((state(&apply), apply.current().unwrap()), (bare.clone(), None));
+    // Kept by letting go.
+    drop(apply.hold(&plan).unwrap());
+    let first = state(&apply);
+    assert!(all_as_planned(&apply, &plan));
+    // The same again: nothing of it is undone.
+    let (applied, held) = apply.hold(&plan).unwrap();
+    assert_eq!((applied.done.len(), apply.undo_held(held).unwrap().len(), state(&apply)), (0, 0, first.clone()));
+    // Another in its place: the first is there again.
+    let other = planned(&SCENARIO.replace("185us", "195us").replace("15us", "5us"), "sw");
+    let (_, held) = apply.hold(&other).unwrap();
+    assert!(all_as_planned(&apply, &other));
+    apply.undo_held(held).unwrap();
+    assert_eq!(state(&apply), first);
+    apply.restore().unwrap();
+    assert_eq!(state(&apply), bare);
+}
+
+#[test]
 fn after_a_boot_only_files_are_undone() {
     let (fake, plan, folder) = machine();
     fake.write_file("/etc/linuxptp/downbeat-ptp4l.conf".as_ref(), "# mine\n").unwrap();
@@ -243,5 +272,7 @@ fn two_at_once_exclude_each_other() {
     let _other = exclusive(folder.path(), None).unwrap();
     let apply = Apply::on(fake, folder.path());
     let error = apply.apply(&plan).unwrap_err();
-    assert!(matches!(error, ApplyError::Refused(_)) && error.to_string().contains("another downbeat"), "{error}");
+    let held =
+        matches!(&error, ApplyError::Refused(Refused::Lock(LockError::Held { holder, .. })) if holder.is_empty());
+    assert!(held && error.to_string().contains("another downbeat"), "{error}");
 }

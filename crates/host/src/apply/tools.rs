@@ -2,7 +2,7 @@
 
 use tsn::{Plan, Program};
 
-use super::{ApplyError, qdisc};
+use super::{ApplyError, Refused, qdisc};
 use crate::look::Look;
 
 /// Says what is missing before anything is changed.
@@ -21,8 +21,7 @@ pub(super) fn check(look: &impl Look, plan: &Plan) -> Result<(), ApplyError> {
         };
         let name = program.name();
         let Some(told) = look.run(&[name, version]) else {
-            let why = format!("{name} is missing, which the plan calls; nothing was changed: install {package}");
-            return Err(ApplyError::Refused(why));
+            return Err(Refused::Missing { program: name, package }.into());
         };
         if program == Program::Tc {
             speaks_json(look, &told.out)?;
@@ -37,10 +36,7 @@ fn speaks_json(look: &impl Look, version: &str) -> Result<(), ApplyError> {
     let unknown = !shown.well && shown.error.contains("-j");
     if unknown || shown.well && qdisc::parse(&shown.out).is_err() {
         let which = if version.is_empty() { "tc" } else { version };
-        return Err(ApplyError::Refused(format!(
-            "{which} does not tell what is there as JSON (`tc -j qdisc show`), so that nothing could be read back; nothing was \
-             changed: install iproute2 of 2018 (4.16) or later"
-        )));
+        return Err(Refused::NoJson { version: which.to_owned() }.into());
     }
     Ok(())
 }

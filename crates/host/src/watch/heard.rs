@@ -84,7 +84,9 @@ impl Ear {
     /// # Errors
     /// What the system says.
     pub(crate) fn wait(&self, longest: Duration) -> io::Result<bool> {
-        let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX);
+        // poll(2) counts whole milliseconds: rounded up, or the last of them would be spent in asking again and again.
+        let whole = Duration::from_millis(u64::try_from(longest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
+        let timeout = PollTimeout::try_from(whole).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::EINTR) => Ok(false),

@@ -72,6 +72,35 @@ impl<M: Act> Keeper<M> {
         Self { apply, plan, on_change, ports, names, to_look, since, differed }
     }
 
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Whether a schedule should run on this interface, as far as is known.
+    pub(super) fn should_run(&self, name: &str) -> bool {
+        let runs = |port: &Port| port.schedule.is_some() && port.stopped.is_empty() && !port.down && !port.in_doubt;
+        self.ports.get(name).is_some_and(runs)
+    }
+
+    /// A schedule was seen to stand still, and nothing was heard that stopped it: it is issued again.
+    pub(super) fn dead(&mut self, name: &str, why: String) -> Vec<Told> {
+        self.since.get_or_insert_with(Instant::now);
+        if let Some(port) = self.ports.get_mut(name) {
+            port.stopped.push(why);
+        }
+        self.issue()
+    }
+
+    /// It stands still all the same.
+    pub(super) fn dead_still(&self, name: &str, why: String) -> Told {
+        self.told(name, What::NotMended, why, Vec::new())
+    }
+
+    /// Whether it runs cannot be seen.
+    pub(super) fn unseen(&self, name: &str, why: String) -> Told {
+        self.told(name, What::Unseen, why, Vec::new())
+    }
+
     pub(super) fn has_something_to_look_at(&self) -> bool {
         !self.to_look.is_empty()
     }
@@ -305,7 +334,7 @@ impl<M: Act> Keeper<M> {
             Err(error) => {
                 let mut why = lines.to_vec();
                 why.push(match error {
-                    ApplyError::Step { line, why } => format!("`{line}` failed: {why}"),
+                    ApplyError::Step { line, why, .. } => format!("`{line}` failed: {why}"),
                     ApplyError::NotTaken { line, now } => {
                         format!("`{line}` was taken, and yet the machine shows otherwise: {now}")
                     }

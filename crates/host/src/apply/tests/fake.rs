@@ -126,7 +126,7 @@ impl Fake {
                 let vlans = device(name)?.vlans.iter().map(|(vid, flags)| json!({ "vlan": vid, "flags": flags }));
                 Ok(json!([{ "ifname": name, "vlans": vlans.collect::<Vec<_>>() }]).to_string())
             }
-            ["systemctl", "is-active", unit] => {
+            ["systemctl", "is-active" | "is-enabled", unit] => {
                 state.units.iter().any(|known| known == unit).then(|| "active".into()).ok_or("inactive".into())
             }
             _ => Err(format!("not answered: {words:?}")),
@@ -156,9 +156,13 @@ impl Fake {
         let missing = |name: &str| format!("Cannot find device \"{name}\"");
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match words {
-            ["systemctl", "daemon-reload"] => {}
-            ["systemctl", "enable", "--now", unit] => state.units.push((*unit).to_owned()),
-            ["systemctl", "disable", "--now", unit] => state.units.retain(|known| known != unit),
+            ["systemctl", "daemon-reload"] | ["systemctl", "stop" | "restart", _] => {}
+            ["systemctl", "enable", "--now", unit] | ["systemctl", "enable", unit] => {
+                state.units.push((*unit).to_owned())
+            }
+            ["systemctl", "disable", "--now", unit] | ["systemctl", "disable", unit] => {
+                state.units.retain(|known| known != unit)
+            }
             ["ip", "link", "add", rest @ ..] => {
                 let name = rest.iter().position(|word| *word == "name").map_or(rest[0], |at| rest[at + 1]);
                 let device = Device { made: owned(rest), ..Device::default() };
@@ -312,7 +316,7 @@ impl Look for Fake {
     }
 
     fn run(&self, arguments: &[&str]) -> Option<Printed> {
-        let words = ["show", "is-active", "-V", "--version"];
+        let words = ["show", "is-active", "is-enabled", "-V", "--version"];
         let looks = arguments[0] == "ethtool" || arguments.iter().any(|word| words.contains(word));
         let done = if looks { self.answer(arguments) } else { self.change(arguments).map(|()| String::new()) };
         Some(match done {
