@@ -17,6 +17,19 @@ pub fn window_of(schedule: &GateSchedule, class: u8, instant: Nanos) -> Option<(
     })
 }
 
+/// Whether the kernel takes a launch at `instant` of a frame that is on the line for `length`: it lies within one entry in which
+/// the gate of `class` is open, both ends strictly. Linux looks at entries one by one (`find_entry_to_transmit` in
+/// `net/sched/sch_taprio.c`): a gate that stays open from one to the next is none to it.
+pub fn takes_launch(schedule: &GateSchedule, class: u8, instant: Nanos, length: Nanos) -> bool {
+    let phase = Nanos(instant.0.rem_euclid(schedule.cycle.0.max(1)));
+    let mut start = Nanos::ZERO;
+    schedule.entries.iter().any(|entry| {
+        let (from, end) = (start, start + entry.interval);
+        start = end;
+        entry.gates >> class & 1 == 1 && from < phase && phase + length < end
+    })
+}
+
 /// How long before `instant` every gate but that of `class` has been shut: the guard band that stands there. `None`
 /// when no other gate ever opens.
 pub fn shut_before(schedule: &GateSchedule, class: u8, instant: Nanos) -> Option<Nanos> {
@@ -109,7 +122,8 @@ impl fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Makes the gate control list of one protected window. Its intervals sum to the cycle; base-time is zero.
+/// Makes the gate control list of one protected window, which is one entry of it. Its intervals sum to the cycle; base-time is zero,
+/// or the start of the first guard band where the window would go over the end of a cycle.
 ///
 /// # Errors
 /// Why there is none.
@@ -143,9 +157,12 @@ pub fn protected(spec: &Protected) -> Result<GateSchedule, ScheduleError> {
     }
     let own = 1 << class;
     let others = (u8::MAX >> (8 - classes)) & !own;
-    // Laid out from the start of the first guard band, then turned so that the cycle starts where it has to.
+    // Laid out from the start of the first guard band, then turned so that the cycle starts where it has to; but a window that
+    // goes over its end would become two entries, and a launch where one ends is lost. Then cycles begin with the guard band.
     let parts = [(0, guard), (own, window), (0, guard), (others, cycle - needed)];
-    let start = Nanos((launch - lead - guard).0.rem_euclid(cycle.0));
+    let begin = Nanos((launch - lead - guard).0.rem_euclid(cycle.0));
+    let cut = begin + guard < cycle && begin + guard + window > cycle;
+    let (base_time, start) = if cut { (Tai(begin.0), Nanos::ZERO) } else { (Tai(0), begin) };
     let mut entries: Vec<GateEntry> = Vec::with_capacity(6);
     let mut put = |gates, interval| {
         if interval > Nanos::ZERO {
@@ -168,7 +185,7 @@ pub fn protected(spec: &Protected) -> Result<GateSchedule, ScheduleError> {
     }
     wrapped.sort_by_key(|(at, ..)| *at);
     wrapped.into_iter().for_each(|(_, gates, interval)| put(gates, interval));
-    Ok(GateSchedule { base_time: Tai(0), cycle, entries, mode: TaprioMode::Software })
+    Ok(GateSchedule { base_time, cycle, entries, mode: TaprioMode::Software })
 }
 
 #[cfg(test)]
@@ -194,6 +211,16 @@ mod tests {
         assert_eq!(schedule.open(2), Open::In(vec![]));
         let (window, at) = window_of(&schedule, 1, us(20)).unwrap();
         assert_eq!((window.start, at), (us(150), us(270)));
+    }
+
+    #[test]
+    fn a_launch_lies_within_one_entry() {
+        let schedule = schedule(&[(1, 20), (2, 60), (3, 10), (1, 10)]);
+        let takes = |class, us: i64, ns| takes_launch(&schedule, class, Nanos(us * 1_000 + ns), Nanos(800));
+        assert!(takes(0, 0, 1) && takes(0, 119, 0) && takes(1, 20, 1));
+        // At an edge, whether the gate moves there or not; and over one.
+        assert!(!takes(0, 0, 0) && !takes(0, 90, 0) && !takes(0, 89, 500) && !takes(1, 80, 0));
+        assert!(takes(0, 89, 199) && !takes(0, 89, 200) && !takes(0, 50, 0));
     }
 
     #[test]

@@ -115,6 +115,22 @@ fn a_plan_that_breaks_a_rule_is_told_and_its_neighbour_is_not() {
             ],
         ),
         (
+            // Its gate stays open, and yet it is lost.
+            "launch-at-edge",
+            Error,
+            [""; 2],
+            [
+                gates(
+                    "{ gates = [1], interval = \"60us\" }",
+                    "{ gates = [1], interval = \"15us\" }, { gates = [0, 1], interval = \"45us\" }",
+                ),
+                gates(
+                    "{ gates = [1], interval = \"60us\" }",
+                    "{ gates = [1], interval = \"14us\" }, { gates = [0, 1], interval = \"46us\" }",
+                ),
+            ],
+        ),
+        (
             "etf-under-software-gates",
             Error,
             [""; 2],

@@ -148,9 +148,12 @@ fn launches(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Findin
         }
         let length = arithmetic::line_time(at.port.rate, stream.frame().physical_bytes());
         let phases = phases(at, schedule, stream);
-        let fits = |phase: Nanos| {
-            gates::window_of(schedule, class, phase)
-                .is_some_and(|(window, launch)| window.start < launch && launch + length < window.end)
+        let fits = |phase: Nanos| match schedule.mode {
+            TaprioMode::FullOffload => gates::window_of(schedule, class, phase)
+                .is_some_and(|(window, launch)| window.start < launch && launch + length < window.end),
+            TaprioMode::Software | TaprioMode::TxtimeAssist { .. } => {
+                gates::takes_launch(schedule, class, phase, length)
+            }
         };
         let bad: Vec<Nanos> = phases.iter().copied().filter(|phase| !fits(*phase)).collect();
         let Some(&first) = bad.first() else {
@@ -159,7 +162,8 @@ fn launches(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Findin
         };
         let where_ = match gates::window_of(schedule, class, first) {
             Some((window, launch)) if launch == window.start => "at the start of its window",
-            Some(_) => "too close to the end of its window",
+            Some((window, launch)) if launch + length >= window.end => "too close to the end of its window",
+            Some(_) => "where one entry of its window ends and the next begins",
             None => "outside its windows",
         };
         findings.push(at.finding(
@@ -174,8 +178,8 @@ fn launches(at: &Checked<'_>, schedule: &GateSchedule, findings: &mut Vec<Findin
                     phases.len()
                 ),
                 format!(
-                    "launch after the start of a window of class {class}, and {} of frame before its end, both strictly: \
-                     Linux drops the others without a word in the error queue",
+                    "launch after the start of an entry with an open gate for class {class}, and {} of frame before its end, both \
+                     strictly, or of a window of the NIC's: Linux drops the others without a word in the error queue",
                     span(length)
                 ),
                 "open the window a guard band before the launch, or move `offset`".into(),
