@@ -122,8 +122,8 @@ if [ "$mode" = test ]; then
     have tshark || need "tshark, which reads our frames" tshark
     have valgrind || need "valgrind, which counts instructions" valgrind
     have unshare || need "unshare, for tests in a namespace" util-linux
-    # Not started on this machine: tests start their own, in the kernel laboratory.
-    have sshd || { export RUNLEVEL=1; need "sshd, for tests of hosts reached by ssh" openssh-server; }
+    # Neither started on this machine nor at its next start: tests start their own, in the kernel laboratory.
+    have sshd || { export RUNLEVEL=1; sshd_is_ours=yes; need "sshd, for tests of hosts reached by ssh" openssh-server; }
     have ssh || need "ssh, for the same" openssh-client
     [ -x "$root/.venv/bin/python" ] || python3 -c 'import venv, ensurepip' 2>/dev/null ||
         need "Python environments, for asyncua" python3-venv
@@ -131,6 +131,9 @@ fi
 [ "$mode" = demo ] || need_kernel_lab
 if [ ${#packages[@]} -gt 0 ]; then
     apt_install "$reasons" "${packages[@]}"
+    if [ "${sshd_is_ours:-no}" = yes ] && have systemctl; then
+        "${as_root[@]}" systemctl disable --quiet ssh.service ssh.socket >/dev/null 2>&1 || true
+    fi
 else
     say "Distribution packages: nothing missing."
 fi
