@@ -167,6 +167,39 @@ fn a_standing_backlog_is_drained_on_request() {
 }
 
 #[test]
+fn a_standing_backlog_is_drained_by_the_scenario() {
+    if !can_run("a_standing_backlog_by_the_scenario") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-drain-after");
+    let text = text.replace("[time]\n", "[time]\nbacklog = \"keep\"\ndrain_after = 100\n");
+    let scenario = folder.path().join("t-drain-after.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let output =
+        start(&scenario, &out, &["--duration", "4s", "--pause", "loop@500ms+300ms"]).wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let run = run_json(&out);
+    // It stood for some hundred cycles, a few times more where the machine stood still: what came after is the rule again.
+    let trip = run["streams"][0]["round_trip"]["counter"]["p50"].as_u64().unwrap();
+    assert!(trip < 30, "{trip} cycles");
+    let drains = run["streams"][0]["drains"].as_array().unwrap();
+    let reader = drains.iter().find(|drains| drains["end"] == "reader").unwrap();
+    assert!(reader["standing"].as_u64().unwrap() > 0 && reader["asked"] == 0, "{reader}");
+    assert!(reader["messages"].as_u64().unwrap() > 100, "{reader}");
+    let incidents = run["incidents"].as_array().unwrap();
+    let named = |incident: &serde_json::Value| {
+        let cause = incident["cause"].as_str().unwrap();
+        incident["kind"] == "standing-backlog" && cause.contains("by itself (`drain_after = 100`)")
+    };
+    assert!(incidents.iter().any(named), "{incidents:#?}");
+    assert!(stdout(&output).contains("because a backlog stood"), "{}", stdout(&output));
+    assert_eq!(run["machine"]["allocations_in_cycles"], 0);
+}
+
+#[test]
 fn without_stamps_kernel_times_are_absent_not_zero() {
     if !can_run("without_stamps") {
         return;

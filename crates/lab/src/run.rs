@@ -320,7 +320,7 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
         "granted": hosts.granted().collect::<std::collections::BTreeMap<_, _>>(),
     });
     Status {
-        keeps_backlog: scenario.backlog == scenario::Backlog::Keep,
+        keeps_backlog: scenario.backlog.is_kept(),
         fixed: fixed.as_object().cloned().unwrap_or_default(),
         streams: scenario.streams.iter().map(|stream| stream.name.clone()).collect(),
         ..Status::default()

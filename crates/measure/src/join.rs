@@ -6,7 +6,7 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, LostLaunches, Observations, Phase, StreamObservations, flags};
-use crate::{breaches, explain, gaps, incidents, outside};
+use crate::{breaches, drains, explain, gaps, incidents, outside};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
@@ -40,6 +40,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: 
             elsewhere: [log.ends[0].elsewhere, log.ends[1].elsewhere],
             breaches: breaches::results(scenario, stream, log),
             applications: outside::results(scenario, stream, log),
+            drains: drains::results(scenario, stream, log),
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }

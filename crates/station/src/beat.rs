@@ -3,15 +3,15 @@
 //! A thread may drive many ends. Those with one rhythm form a beat, so that a phase is waited for once, however many
 //! writer groups it serves.
 
-use measure::{Event, EventKind, Phase, Refused, Side};
-use pubsub::{BreachChanges, Endpoint};
+use measure::{DrainCause, Event, EventKind, Phase, Refused, Side};
+use pubsub::{BreachChanges, Endpoint, StandingBacklog};
 use rt::ring::Producer;
 use scenario::Backlog;
 use units::{Nanos, Tai};
 
 use crate::inlet::Inlet;
 use crate::outside::Outside;
-use crate::spec::is_asked;
+use crate::spec::{is_asked, request_number};
 
 /// Cycle and phases of a beat; spans count from the start of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +57,8 @@ pub struct End {
     pub start: Nanos,
     /// VID and PCP that frames of the stream carry; none over UDP.
     pub tag: Option<(u16, u8)>,
+    /// What tells that a backlog has stood for long enough; none where it may stand.
+    pub standing: Option<StandingBacklog>,
     /// Publications so far: the handle of the next.
     pub(crate) handle: u32,
     /// Frames of the present drain that were not taken.
@@ -77,6 +79,7 @@ impl End {
             launch: None,
             start: Nanos::ZERO,
             tag,
+            standing: None,
             handle: 0,
             refused: Refused::default(),
             singly: [0; 3],
@@ -121,9 +124,22 @@ impl End {
         }
     }
 
+    /// By how many cycles its messages are late, once they have been for long enough.
+    #[inline]
+    fn stands(&self) -> Option<u32> {
+        self.standing.as_ref()?.stands()
+    }
+
     pub(crate) fn record(&self, trace: &mut Producer, kind: EventKind) {
         trace.push(&Event { stream: self.stream, side: self.side, kind }.pack());
     }
+}
+
+/// Why all that waits is read, and how much of it was so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draining {
+    cause: DrainCause,
+    messages: u32,
 }
 
 /// Ends with one rhythm, and where their frames come in.
@@ -145,8 +161,8 @@ pub struct Beat {
     pub(crate) window_end: Option<Tai>,
     /// The last request to drain that it has seen.
     pub(crate) request: u64,
-    /// Messages that it has read for a request that is not carried out yet.
-    pub(crate) draining: Option<u32>,
+    /// What is being carried out: all that waits is read.
+    pub(crate) draining: Option<Draining>,
     /// Number of its first end among all of the thread.
     pub(crate) first_end: u32,
 }
@@ -201,11 +217,12 @@ impl Beat {
     #[inline]
     pub(crate) fn asked(&mut self, request: u64) {
         if std::mem::replace(&mut self.request, request) != request
-            && self.backlog == Backlog::Keep
+            && self.backlog.is_kept()
             && !self.inlets.is_empty()
             && self.ends.iter().any(|end| is_asked(request, end.stream))
         {
-            self.draining.get_or_insert(0);
+            let cause = DrainCause::Asked { number: request_number(request) };
+            self.draining = Some(Draining { cause, messages: self.draining.map_or(0, |draining| draining.messages) });
         }
     }
 
@@ -214,23 +231,55 @@ impl Beat {
     #[inline]
     pub(crate) fn drain(&mut self, now: Tai, until: Tai, clock: impl Fn() -> Tai, trace: &mut Producer) -> bool {
         let cycle = self.cycle_of(now);
-        let one = self.backlog == Backlog::Keep && self.draining.is_none();
-        let mut remains = false;
-        let mut messages = 0_u32;
-        for inlet in &mut self.inlets {
-            let before = inlet.messages;
-            remains |= inlet.drain(cycle, one, until, &mut self.ends, &clock, trace);
-            messages = messages.saturating_add(inlet.messages.wrapping_sub(before));
+        let one = self.backlog.is_kept() && self.draining.is_none();
+        let (mut remains, mut messages) = self.read(cycle, one, until, &clock, trace);
+        if one && let Some(late) = self.ends.iter().find_map(End::stands) {
+            // The message that this cycle may take is taken; the others follow at once.
+            let cause = DrainCause::Standing { late };
+            self.draining = Some(Draining { cause, messages });
+            (remains, messages) = self.read(cycle, false, until, &clock, trace);
         }
-        if let Some(so_far) = self.draining {
-            let all = so_far.saturating_add(messages);
-            self.draining = remains.then_some(all);
-            if !remains {
-                let drained = EventKind::Drained { cycle, at: clock(), messages: all.saturating_sub(1) };
-                self.ends.iter().for_each(|end| end.record(trace, drained));
-            }
+        if self.draining.is_some() {
+            self.drained(cycle, messages, remains, clock(), trace);
         }
         remains
+    }
+
+    /// Reads, one message or all; tells whether more may be there, and how many messages it were.
+    #[inline]
+    fn read(
+        &mut self,
+        cycle: i64,
+        one: bool,
+        until: Tai,
+        clock: &impl Fn() -> Tai,
+        trace: &mut Producer,
+    ) -> (bool, u32) {
+        let (mut remains, mut messages) = (false, 0_u32);
+        for inlet in &mut self.inlets {
+            let before = inlet.messages;
+            remains |= inlet.drain(cycle, one, until, &mut self.ends, clock, trace);
+            messages = messages.saturating_add(inlet.messages.wrapping_sub(before));
+        }
+        (remains, messages)
+    }
+
+    /// Goes on with what is being drained: `messages` more were read; tells the trace when nothing remains.
+    #[cold]
+    fn drained(&mut self, cycle: i64, messages: u32, remains: bool, at: Tai, trace: &mut Producer) {
+        let Some(Draining { cause, messages: so_far }) = self.draining else { return };
+        let all = so_far.saturating_add(messages);
+        self.draining = remains.then_some(Draining { cause, messages: all });
+        if remains {
+            return;
+        }
+        let drained = EventKind::Drained { cycle, at, messages: all.saturating_sub(1), cause };
+        for end in &mut self.ends {
+            end.record(trace, drained);
+            if let Some(standing) = &mut end.standing {
+                standing.drained();
+            }
+        }
     }
 
     /// For how long reading may hold up the phase after it: less than what counts as late.

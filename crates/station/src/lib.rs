@@ -20,6 +20,8 @@ mod scheduling;
 mod sends;
 mod sockets;
 mod spec;
+#[cfg(test)]
+mod standing_tests;
 mod ways;
 mod worker;
 

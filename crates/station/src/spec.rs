@@ -30,6 +30,11 @@ pub fn drain_request(number: u32, stream: Option<u16>) -> u64 {
     u64::from(number) << 32 | stream.map_or(0, |stream| u64::from(stream) + 1)
 }
 
+/// Which request to drain it is.
+pub(crate) fn request_number(request: u64) -> u32 {
+    (request >> 32) as u32
+}
+
 /// Whether a request to drain is to the ends of `stream`.
 pub(crate) fn is_asked(request: u64, stream: u16) -> bool {
     let wanted = request & 0xffff_ffff;

@@ -7,9 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use link::Departure;
 use measure::{Event, EventKind, Side};
+use pubsub::StandingBacklog;
 use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
-use scenario::{ApplicationKind, Backlog, HostId, Scenario, StreamEnd};
+use scenario::{ApplicationKind, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
@@ -209,7 +210,7 @@ pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]
             publish: phases.publish.of(cycle),
         };
         // An end that reads one message a cycle counts for itself.
-        let shared = known.get(&times).copied().filter(|_| scenario.backlog == Backlog::Drain);
+        let shared = known.get(&times).copied().filter(|_| !scenario.backlog.is_kept());
         match shared {
             Some(index) => found[index].1.push(end),
             None => {
@@ -235,6 +236,7 @@ fn open_end(spec: &RoleSpec, scenario: &Scenario, end: &EndSpec, outlet: Option<
     opened.outlet = outlet;
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
     opened.start = stream.start;
+    opened.standing = scenario.backlog.drain_after().filter(|_| end.receives(scenario)).map(StandingBacklog::new);
     Ok(opened)
 }
 
