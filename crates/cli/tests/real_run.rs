@@ -150,8 +150,18 @@ fn a_standing_backlog_is_drained_on_request() {
     wait_for("the backlog stands", || cycle().is_some_and(|cycle| cycle > 1_500));
     let wrong = ctl(&["--stream", "no-such-stream"]);
     assert!(!wrong.status.success() && stderr(&wrong).contains("no-such-stream"), "{}", stderr(&wrong));
-    let asked = ctl(&[]);
+    // It is answered with what was done: three hundred messages waited for the loopback, none for the other end.
+    let asked = ctl(&["--json"]);
     assert!(asked.status.success(), "{}", stderr(&asked));
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&asked)).unwrap();
+    let drained = |end: &str| {
+        let all = answer["drained"].as_array().unwrap();
+        all.iter().find(|drained| drained["end"] == end).and_then(|drained| drained["messages"].as_u64())
+    };
+    assert!(drained("reader").is_some_and(|messages| messages > 100), "{answer}");
+    assert!(drained("writer").is_some() && answer.get("silent").is_none(), "{answer}");
+    let again = ctl(&[]);
+    assert!(again.status.success() && stdout(&again).contains("at loop (reader): "), "{}", stdout(&again));
     let output = run.wait_with_output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let run = run_json(&out);
