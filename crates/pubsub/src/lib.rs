@@ -90,7 +90,10 @@ pub use breach::{
 };
 pub use counter::{CounterApplication, Role};
 pub use dispatch::{DispatchError, DispatchKey, Dispatcher, MAX_STEPS};
-pub use endpoint::{Counts, Delivered, Endpoint, EndpointConfig, OUTSIDE_CYCLES, Outgoing, RESYNC_PHASES, Reception};
+pub use endpoint::{
+    Computing, Counts, Delivered, Endpoint, EndpointConfig, InputCopy, Inputs, OUTSIDE_CYCLES, Outgoing, OutputCopy,
+    Outputs, Progress, RESYNC_PHASES, Reading, Reception, Writing,
+};
 pub use error::{LayoutError, Mismatch, PatchError};
 pub use general::Rejected;
 pub use image::{ImageField, ImageLayout, ImageSize};
