@@ -67,6 +67,8 @@ pub enum Threads {
     Stream,
     /// All.
     Host,
+    /// All, and there are three: one for the subscribe phases, one for the application phases, one for the publish phases.
+    Phase,
 }
 
 /// What a reader does with the messages that wait for it.

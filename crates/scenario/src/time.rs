@@ -67,7 +67,9 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
     }
     let threads = table.get("threads");
     time.threads = threads
-        .and_then(|entry| entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host)]))
+        .and_then(|entry| {
+            entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host), ("phase", Threads::Phase)])
+        })
         .unwrap_or_default();
     time.backlog = backlog(&table, sink);
     time

@@ -135,7 +135,7 @@ fn toml_itself() {
 
 #[test]
 fn keys_and_types() {
-    error(("[time]", "[time]\nthreads = \"phase\""), "\"phase\"", 4, "\"phase\"", "`threads = \"stream\"`");
+    error(("[time]", "[time]\nthreads = \"core\""), "\"core\"", 4, "\"core\"", "`threads = \"stream\"`");
     error(("[time]", "[time]\nbacklog = 1"), "is", 4, "1", "");
     let after = |lines: &'static str| ("[time]", lines);
     error(after("[time]\ndrain_after = 50"), "without `backlog = \"keep\"`", 4, "50", "leave `drain_after` out");

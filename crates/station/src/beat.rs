@@ -4,11 +4,12 @@
 //! writer groups it serves.
 
 use measure::{DrainCause, Event, EventKind, Phase, Refused, Side};
-use pubsub::{BreachChanges, Endpoint, StandingBacklog};
+use pubsub::{BreachChanges, StandingBacklog};
 use rt::ring::Producer;
 use scenario::Backlog;
 use units::{Nanos, Tai};
 
+use crate::engine::Engine;
 use crate::inlet::Inlet;
 use crate::outside::Outside;
 use crate::spec::{is_asked, request_number};
@@ -46,7 +47,7 @@ pub struct End {
     /// Which end.
     pub side: Side,
     /// Image, template and reader.
-    pub endpoint: Endpoint,
+    pub endpoint: Engine,
     /// The application outside, if the engine's counters are not what it runs.
     pub outside: Option<Outside>,
     /// Index of the outlet that sends its frames; `None` for an end that only reads.
@@ -69,11 +70,11 @@ pub struct End {
 
 impl End {
     /// An end before its first cycle.
-    pub fn new(stream: u16, side: Side, tag: Option<(u16, u8)>, endpoint: Endpoint) -> Self {
+    pub fn new(stream: u16, side: Side, tag: Option<(u16, u8)>, endpoint: impl Into<Engine>) -> Self {
         Self {
             stream,
             side,
-            endpoint,
+            endpoint: endpoint.into(),
             outside: None,
             outlet: None,
             launch: None,
@@ -109,7 +110,7 @@ impl End {
     pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, trace: &mut Producer) {
         if let Some(outside) = &mut self.outside {
             outside.give(cycle, now, fresh, &self.endpoint);
-            if self.outlet.is_none() {
+            if self.outlet.is_none() && outside.takes() {
                 self.take(cycle, now, trace);
             }
         }
@@ -118,10 +119,32 @@ impl End {
     /// Takes what it has written last, and records whether that is new.
     #[inline]
     pub(crate) fn take(&mut self, cycle: i64, at: Tai, trace: &mut Producer) {
-        if let Some(outside) = &mut self.outside {
-            let looked = outside.take(cycle, at, &mut self.endpoint);
+        if let Some(outside) = &mut self.outside
+            && let Some(looked) = outside.take(cycle, at, &mut self.endpoint)
+        {
             self.record(trace, looked);
         }
+    }
+
+    /// The same end in three threads: what subscribe, application and publish phase need of it.
+    fn apart(self) -> Result<[Self; 3], String> {
+        let Self { stream, side, tag, .. } = self;
+        let [reading, computing, writing] =
+            self.endpoint.apart(self.outside.is_some())?.map(|part| Self::new(stream, side, tag, part));
+        // Where nothing is sent, the application phase looks at the application outside, too.
+        let (gives, takes) = match self.outside.map(|outside| (outside, self.outlet)) {
+            Some((outside, Some(_))) => {
+                let (gives, takes) = outside.halves();
+                (Some(gives), Some(takes))
+            }
+            Some((outside, None)) => (Some(outside), None),
+            None => (None, None),
+        };
+        Ok([
+            Self { standing: self.standing, ..reading },
+            Self { outside: gives, ..computing },
+            Self { outside: takes, outlet: self.outlet, launch: self.launch, start: self.start, ..writing },
+        ])
     }
 
     /// By how many cycles its messages are late, once they have been for long enough.
@@ -157,6 +180,8 @@ pub struct Beat {
     pub(crate) t0: Tai,
     pub(crate) cycle: i64,
     pub(crate) phase: Phase,
+    /// The one phase that its thread runs; none when it runs all.
+    pub(crate) only: Option<Phase>,
     /// Until when the receive window is open; none outside it.
     pub(crate) window_end: Option<Tai>,
     /// The last request to drain that it has seen.
@@ -178,6 +203,7 @@ impl Beat {
             t0: Tai(0),
             cycle: 0,
             phase: Phase::Subscribe,
+            only: None,
             window_end: None,
             request: 0,
             draining: None,
@@ -204,9 +230,15 @@ impl Beat {
         (at - self.t0).0.div_euclid(self.times.cycle.0)
     }
 
+    /// The phase with which its cycles begin.
+    pub(crate) fn first(&self) -> Phase {
+        self.only.unwrap_or(Phase::Subscribe)
+    }
+
     /// Goes on to the next phase.
     pub(crate) fn advance(&mut self) {
         (self.cycle, self.phase) = match self.phase {
+            only if self.only.is_some() => (self.cycle + 1, only),
             Phase::Subscribe => (self.cycle, Phase::Application),
             Phase::Application => (self.cycle, Phase::Publish),
             Phase::Publish | Phase::Launch => (self.cycle + 1, Phase::Subscribe),
@@ -280,6 +312,30 @@ impl Beat {
                 standing.drained();
             }
         }
+    }
+
+    /// The same for three threads, each with one phase: subscribe, application, publish.
+    ///
+    /// # Errors
+    /// There is no memory for what goes between them, in words.
+    pub(crate) fn apart(self) -> Result<[Self; 3], String> {
+        let mut ends = [const { Vec::new() }; 3];
+        for end in self.ends {
+            let apart = end.apart()?;
+            ends.iter_mut().zip(apart).for_each(|(ends, end)| ends.push(end));
+        }
+        let (times, backlog) = (self.times, self.backlog);
+        let beat = |phase, ends, inlets| {
+            let mut beat = Self::new(times, ends, inlets);
+            (beat.backlog, beat.phase, beat.only) = (backlog, phase, Some(phase));
+            beat
+        };
+        let [reading, computing, writing] = ends;
+        Ok([
+            beat(Phase::Subscribe, reading, self.inlets),
+            beat(Phase::Application, computing, Vec::new()),
+            beat(Phase::Publish, writing, Vec::new()),
+        ])
     }
 
     /// For how long reading may hold up the phase after it: less than what counts as late.

@@ -241,9 +241,7 @@ fn take(
     let mine = tag == end.tag;
     let reception = mine.then(|| end.endpoint.receive(received.uadp));
     let at = clock();
-    if mine {
-        end.endpoint.decoded(at);
-    }
+    let reception = reception.map(|reception| end.endpoint.decoded(at, reception));
     if let (Some(standing), Some(reception)) = (&mut end.standing, reception) {
         standing.read(cycle, reception);
     }
