@@ -86,7 +86,7 @@ fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBou
     // What waits for the application, as far as that has a bound.
     let read = match scenario.backlog {
         Backlog::Drain => there.delay.as_ref().map_err(Clone::clone),
-        Backlog::Keep => Err(KEPT.into()),
+        Backlog::Keep { .. } => Err(KEPT.into()),
     };
     let spacing = |delay: &Delay| {
         let scheduled = &delay.scheduled.latest - &delay.scheduled.earliest;
@@ -101,7 +101,7 @@ fn stream(analysis: &mut Analysis, index: usize, options: &Options) -> StreamBou
         certificate.extend(back.words);
         let trips = match scenario.backlog {
             Backlog::Drain => there.delay.clone().and_then(|there| Ok(ends.trips(&there, &back.delay?))),
-            Backlog::Keep => Err(KEPT.into()),
+            Backlog::Keep { .. } => Err(KEPT.into()),
         };
         if let Ok(trips) = &trips {
             certificate.extend(trips.words.iter().cloned());

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use measure::{ApplicationResult, BreachResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult};
+use measure::{
+    ApplicationResult, BreachResult, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
+};
 use scenario::{Diagnostics, Scenario};
 use serde::Serialize;
 
@@ -172,6 +174,7 @@ pub(crate) fn tell_run(run: &RunFile) {
             );
         }
         stream.applications.iter().for_each(tell_application);
+        stream.drains.iter().for_each(tell_drains);
         if let Some(launch) = &stream.launch {
             println!("  launches late by more than {}: {}", units::Nanos(launch.late_after_ns), launch.late);
         }
@@ -208,6 +211,15 @@ fn tell_application(application: &ApplicationResult) {
     println!(
         "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{answered}",
         application.without_new, application.cycles, application.longest_without
+    );
+}
+
+/// How often an end emptied its queue.
+fn tell_drains(drains: &DrainResult) {
+    let (host, end) = (&drains.host, &drains.end);
+    println!(
+        "  queue at {host} ({end}) drained: {} × on request, {} × because a backlog stood; {} messages waited, {} × none",
+        drains.asked, drains.standing, drains.messages, drains.empty
     );
 }
 

@@ -95,8 +95,9 @@ impl Counting {
     }
 }
 
-fn killed_and_started_again(command: &[String], name: &str, folder: &Path) {
+fn killed_and_started_again(command: &[String], name: &str, threads: &str, folder: &Path) {
     let text = common::scenario_text("two-hosts", name);
+    let text = text.replacen("[time]\n", &format!("[time]\nthreads = \"{threads}\"\n"), 1);
     let scenario = folder.join(format!("{name}.toml"));
     std::fs::write(&scenario, text.replacen("[[streams]]", "[[streams]]\napplication = \"image\"", 1)).unwrap();
     let (out, images) = (folder.join(format!("{name}-out")), folder.join(format!("{name}-images")));
@@ -179,8 +180,9 @@ fn a_run_goes_on_when_its_application_in_python_is_killed_and_started_again() {
     }
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
+    // A thread a phase: one gives the application what came, another takes what it wrote.
     if let Some(command) = python() {
-        killed_and_started_again(&command, "t-app-python", folder.path());
+        killed_and_started_again(&command, "t-app-python", "phase", folder.path());
     }
 }
 
@@ -192,7 +194,7 @@ fn a_run_goes_on_when_its_application_in_c_is_killed_and_started_again() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     if let Some(command) = c(folder.path()) {
-        killed_and_started_again(&command, "t-app-c", folder.path());
+        killed_and_started_again(&command, "t-app-c", "host", folder.path());
     }
 }
 

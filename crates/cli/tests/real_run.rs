@@ -150,8 +150,18 @@ fn a_standing_backlog_is_drained_on_request() {
     wait_for("the backlog stands", || cycle().is_some_and(|cycle| cycle > 1_500));
     let wrong = ctl(&["--stream", "no-such-stream"]);
     assert!(!wrong.status.success() && stderr(&wrong).contains("no-such-stream"), "{}", stderr(&wrong));
-    let asked = ctl(&[]);
+    // It is answered with what was done: three hundred messages waited for the loopback, none for the other end.
+    let asked = ctl(&["--json"]);
     assert!(asked.status.success(), "{}", stderr(&asked));
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&asked)).unwrap();
+    let drained = |end: &str| {
+        let all = answer["drained"].as_array().unwrap();
+        all.iter().find(|drained| drained["end"] == end).and_then(|drained| drained["messages"].as_u64())
+    };
+    assert!(drained("reader").is_some_and(|messages| messages > 100), "{answer}");
+    assert!(drained("writer").is_some() && answer.get("silent").is_none(), "{answer}");
+    let again = ctl(&[]);
+    assert!(again.status.success() && stdout(&again).contains("at loop (reader): "), "{}", stdout(&again));
     let output = run.wait_with_output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let run = run_json(&out);
@@ -163,6 +173,39 @@ fn a_standing_backlog_is_drained_on_request() {
         incident["kind"] == "standing-backlog" && incident["cause"].as_str().unwrap().contains("asked to drain")
     };
     assert!(incidents.iter().any(drained), "{incidents:#?}");
+    assert_eq!(run["machine"]["allocations_in_cycles"], 0);
+}
+
+#[test]
+fn a_standing_backlog_is_drained_by_the_scenario() {
+    if !can_run("a_standing_backlog_by_the_scenario") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-drain-after");
+    let text = text.replace("[time]\n", "[time]\nbacklog = \"keep\"\ndrain_after = 100\n");
+    let scenario = folder.path().join("t-drain-after.toml");
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let output =
+        start(&scenario, &out, &["--duration", "4s", "--pause", "loop@500ms+300ms"]).wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let run = run_json(&out);
+    // It stood for some hundred cycles, a few times more where the machine stood still: what came after is the rule again.
+    let trip = run["streams"][0]["round_trip"]["counter"]["p50"].as_u64().unwrap();
+    assert!(trip < 30, "{trip} cycles");
+    let drains = run["streams"][0]["drains"].as_array().unwrap();
+    let reader = drains.iter().find(|drains| drains["end"] == "reader").unwrap();
+    assert!(reader["standing"].as_u64().unwrap() > 0 && reader["asked"] == 0, "{reader}");
+    assert!(reader["messages"].as_u64().unwrap() > 100, "{reader}");
+    let incidents = run["incidents"].as_array().unwrap();
+    let named = |incident: &serde_json::Value| {
+        let cause = incident["cause"].as_str().unwrap();
+        incident["kind"] == "standing-backlog" && cause.contains("by itself (`drain_after = 100`)")
+    };
+    assert!(incidents.iter().any(named), "{incidents:#?}");
+    assert!(stdout(&output).contains("because a backlog stood"), "{}", stdout(&output));
     assert_eq!(run["machine"]["allocations_in_cycles"], 0);
 }
 

@@ -1,8 +1,10 @@
 //! Control of a run from outside: a Unix socket on which one line of JSON asks and one line answers.
 //!
-//! `{"do":"status"}`, `{"do":"stop"}`, `{"do":"rotate"}`, `{"do":"drain"}` with or without `"stream"`; every answer has `"ok"`, and `"error"` where that is false.
+//! `{"do":"status"}`, `{"do":"stop"}`, `{"do":"rotate"}`, `{"do":"drain"}` with or without `"stream"`; every answer has `"ok"`,
+//! and `"error"` where that is false.
 //! One thread serves all clients and never waits for one of them: the run neither knows nor notices them.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -57,37 +59,67 @@ pub(crate) struct Desk {
     rotate: AtomicBool,
     /// What became of the rotation that was asked for: the part folder, or why there is none.
     rotated: Mutex<Option<Result<String, String>>>,
-    /// Requests to drain that no host has been told of: the stream, or none for all.
-    drains: Mutex<std::collections::VecDeque<Option<u16>>>,
+    drains: Mutex<Requests>,
     ended: AtomicBool,
 }
 
+/// Requests to drain, each with a ticket.
+#[derive(Debug, Default)]
+struct Requests {
+    /// The last ticket.
+    ticket: u64,
+    /// Those that no host has been told of: the stream, or none for all.
+    waiting: VecDeque<(u64, Option<u16>)>,
+    /// What became of the others, until whoever asked has it.
+    answers: Vec<(u64, Value)>,
+}
+
 impl Desk {
-    /// The next request to drain: the stream, or none for all.
-    pub(crate) fn take_drain(&self) -> Option<Option<u16>> {
-        self.drains.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    /// The next request to drain: its ticket, and the stream or none for all.
+    pub(crate) fn take_drain(&self) -> Option<(u64, Option<u16>)> {
+        self.drains().waiting.pop_front()
     }
 
-    fn drain(&self, request: &Value) -> Value {
+    /// What became of a request to drain.
+    pub(crate) fn answer_drain(&self, ticket: u64, answer: Value) {
+        self.drains().answers.push((ticket, answer));
+    }
+
+    fn drains(&self) -> MutexGuard<'_, Requests> {
+        self.drains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request to drain: its ticket.
+    ///
+    /// # Errors
+    /// Why there is none: the answer.
+    fn drain(&self, request: &Value) -> Result<u64, Value> {
         let status = self.status();
         let stream = match &request["stream"] {
             Value::Null => None,
             name => match status.streams.iter().position(|stream| name.as_str() == Some(stream)) {
                 Some(index) => u16::try_from(index).ok(),
-                None => return refusal(format!("no stream {name}; there are: {}", status.streams.join(", "))),
+                None => return Err(refusal(format!("no stream {name}; there are: {}", status.streams.join(", ")))),
             },
         };
         if !status.keeps_backlog {
-            return refusal(
+            return Err(refusal(
                 "readers drain their queues in every cycle; only with `backlog = \"keep\"` in [time] one can stand",
-            );
+            ));
         }
-        let mut drains = self.drains.lock().unwrap_or_else(PoisonError::into_inner);
-        if drains.len() == CLIENTS {
-            return refusal("too many requests to drain wait already; ask again later");
+        let mut drains = self.drains();
+        if drains.waiting.len() == CLIENTS {
+            return Err(refusal("too many requests to drain wait already; ask again later"));
         }
-        drains.push_back(stream);
-        json!({ "ok": true, "asked": stream.map_or_else(|| status.streams.clone(), |index| vec![status.streams[usize::from(index)].clone()]) })
+        drains.ticket += 1;
+        let ticket = drains.ticket;
+        drains.waiting.push_back((ticket, stream));
+        Ok(ticket)
+    }
+
+    /// Takes the answers to requests to drain.
+    fn drained(&self) -> Vec<(u64, Value)> {
+        std::mem::take(&mut self.drains().answers)
     }
 
     /// The status, to be brought up to date.
@@ -180,6 +212,19 @@ fn serve(listener: &UnixListener, desk: &Desk) {
                 client.say(&answer);
             });
         }
+        for (ticket, answer) in desk.drained() {
+            clients.iter_mut().filter(|client| client.waits_for_drain == Some(ticket)).for_each(|client| {
+                client.waits_for_drain = None;
+                client.say(&answer);
+            });
+        }
+        if ending {
+            for client in &mut clients {
+                if client.waits_for_drain.take().is_some() {
+                    client.say(&refusal("the run has ended"));
+                }
+            }
+        }
         clients.retain_mut(Client::goes_on);
         if ending {
             return;
@@ -204,7 +249,8 @@ fn wait(listener: &UnixListener, clients: &[Client]) {
     let mut polled = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     polled.extend(clients.iter().map(|client| {
         let flags = if client.is_free() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
-        let idle = client.waits_for_rotation && client.answer.is_empty();
+        let waits = client.waits_for_rotation || client.waits_for_drain.is_some();
+        let idle = waits && client.answer.is_empty();
         PollFd::new(client.stream.as_fd(), if idle { PollFlags::empty() } else { flags })
     }));
     let begun = Instant::now();
@@ -214,7 +260,7 @@ fn wait(listener: &UnixListener, clients: &[Client]) {
     }
 }
 
-fn refusal(error: impl std::fmt::Display) -> Value {
+pub(crate) fn refusal(error: impl std::fmt::Display) -> Value {
     json!({ "ok": false, "error": error.to_string() })
 }
 
@@ -227,6 +273,8 @@ struct Client {
     answered: Instant,
     heard: Instant,
     waits_for_rotation: bool,
+    /// The ticket of what it asked for.
+    waits_for_drain: Option<u64>,
     /// Goes once it has its answer.
     leaving: bool,
     gone: bool,
@@ -246,6 +294,7 @@ impl Client {
             answered: now,
             heard: now,
             waits_for_rotation: false,
+            waits_for_drain: None,
             leaving: false,
             gone: false,
         })
@@ -253,7 +302,7 @@ impl Client {
 
     /// Whether it may ask: one request at a time.
     fn is_free(&self) -> bool {
-        self.answer.is_empty() && !self.waits_for_rotation && !self.leaving
+        self.answer.is_empty() && !self.waits_for_rotation && self.waits_for_drain.is_none() && !self.leaving
     }
 
     /// Reads at most one turn's bytes and carries out whole lines, one after the other's answer is taken.
@@ -298,7 +347,13 @@ impl Client {
                 desk.rotate.store(true, Ordering::Relaxed);
                 return;
             }
-            Some("drain") => desk.drain(request.as_ref().unwrap_or(&Value::Null)),
+            Some("drain") => match desk.drain(request.as_ref().unwrap_or(&Value::Null)) {
+                Ok(ticket) => {
+                    self.waits_for_drain = Some(ticket);
+                    return;
+                }
+                Err(refusal) => refusal,
+            },
             _ => refusal("expected {\"do\":\"status\"}, \"stop\", \"rotate\" or \"drain\", one a line"),
         };
         self.say(&answer);

@@ -81,9 +81,9 @@ impl Hosts {
             if workers.is_empty() {
                 continue;
             }
-            for worker in &mut workers {
+            for thread in workers.iter_mut().flat_map(|worker| &mut worker.threads) {
                 // The first processor serves the system; with two, both ends have one of their own.
-                worker.cpu = (cpus - 1 + threads_so_far) % cpus;
+                thread.cpu = (cpus - 1 + threads_so_far) % cpus;
                 threads_so_far += 1;
             }
             let queues = |interface: &str| departure::queues(venue.namespace_name(id), interface);
@@ -292,7 +292,8 @@ impl Host {
         for worker in &mut workers {
             worker.stamps = vec![-1; worker.outlets(scenario).len()];
             let records = ring_records(scenario, &worker.ends);
-            for number in std::iter::once(&mut worker.trace).chain(&mut worker.stamps) {
+            let traces = worker.threads.iter_mut().map(|thread| &mut thread.trace);
+            for number in traces.chain(&mut worker.stamps) {
                 let ring =
                     Ring::create(&format!("downbeat-{name}"), records).map_err(LabError::io("making a trace ring"))?;
                 let fd = ring.inheritable().map_err(LabError::io("handing a trace ring on"))?;

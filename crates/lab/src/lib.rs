@@ -37,6 +37,7 @@
 mod addresses;
 mod control;
 mod departure;
+mod drains;
 mod error;
 mod here;
 mod hook;

@@ -15,6 +15,7 @@ use station::{Launch, Link, Scheduling};
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
+use crate::drains::Drains;
 use crate::error::LabError;
 use crate::hook::Breaches;
 use crate::host::Hosts;
@@ -207,11 +208,10 @@ fn measured(
     let mut notes = Vec::new();
     let mut breaches = Breaches::new(scenario);
     let mut told_to_stop = false;
-    let (mut drains, mut next_drain) = (0, Nanos::ZERO);
-    let longest = scenario.streams.iter().map(|stream| stream.cycle).max().unwrap_or(cycle);
+    let mut drains = Drains::new(scenario, |stream, side| venue.has(scenario, stream, side));
     while !hosts.have_ended() {
         thread::sleep(TURN);
-        let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
+        let traces = take_events(&mut hosts, &mut collector, (&mut breaches, &mut drains), watch);
         breaches.turn();
         let now = rt::clock::now();
         let elapsed = now - start;
@@ -228,14 +228,7 @@ fn measured(
             }
         }
         rotate(&mut rotation, &mut collector, &machine, desk, &mut notes);
-        // The cell holds one request: every beat has seen it before the next.
-        if elapsed >= next_drain
-            && let Some(stream) = desk.take_drain()
-        {
-            drains += 1;
-            hosts.ask_to_drain(drains, stream);
-            next_drain = elapsed + longest * 2;
-        }
+        drains.turn(&hosts, desk, elapsed);
         pauses.turn(&hosts, elapsed);
         for (host, ended) in hosts.newly_ended_early() {
             let cause = format!("the process of host {host} {ended}; the run was stopped");
@@ -267,7 +260,7 @@ fn measured(
         }
     }
     late.end();
-    let traces = drain(&mut hosts, &mut collector, &mut breaches, watch);
+    let traces = take_events(&mut hosts, &mut collector, (&mut breaches, &mut drains), watch);
     let now = rt::clock::now();
     breaches.finish(&mut notes);
     // All has ended: there is nothing left that it could end.
@@ -320,7 +313,7 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
         "granted": hosts.granted().collect::<std::collections::BTreeMap<_, _>>(),
     });
     Status {
-        keeps_backlog: scenario.backlog == scenario::Backlog::Keep,
+        keeps_backlog: scenario.backlog.is_kept(),
         fixed: fixed.as_object().cloned().unwrap_or_default(),
         streams: scenario.streams.iter().map(|stream| stream.name.clone()).collect(),
         ..Status::default()
@@ -328,14 +321,15 @@ fn first_status(scenario: &Scenario, options: &RunOptions, venue: &Venue, hosts:
 }
 
 /// Empties the rings of all hosts.
-fn drain(
+fn take_events(
     hosts: &mut Hosts,
     collector: &mut Collector,
-    breaches: &mut Breaches,
+    (breaches, drains): (&mut Breaches, &mut Drains<'_>),
     watch: &mut dyn Watch,
 ) -> Vec<TraceState> {
     let traces = hosts.drain(|event: Event| {
         breaches.see(&event);
+        drains.see(&event);
         watch.event(&event);
         collector.push(event);
     });

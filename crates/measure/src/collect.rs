@@ -9,11 +9,12 @@ use scenario::{HostId, Scenario};
 use units::{Nanos, Tai};
 
 use crate::breaches::{LiveBreach, Noticed, note_live};
+use crate::drains::Drain;
 use crate::index::Index;
 use crate::outside::Glance;
 use crate::{
-    ApplicationResult, BreachResult, Counters, Event, EventKind, FrameRow, HostResult, Incident, LAUNCH_REFUSED, Loss,
-    Margins, Parts, Side, flags,
+    ApplicationResult, BreachResult, Counters, DrainResult, Event, EventKind, FrameRow, HostResult, Incident,
+    LAUNCH_REFUSED, Loss, Margins, Parts, Side, flags,
 };
 
 mod end;
@@ -108,6 +109,8 @@ pub struct StreamObservations {
     pub breaches: Vec<BreachResult>,
     /// What came from applications outside.
     pub applications: Vec<ApplicationResult>,
+    /// Queues that were emptied.
+    pub drains: Vec<DrainResult>,
 }
 
 /// One stream while events come in.
@@ -404,8 +407,8 @@ impl StreamLog {
                 log.skipped.push((cycle, cycles));
                 None
             }
-            EventKind::Drained { cycle, messages, .. } => {
-                self.ends[end].drained.push((cycle, messages));
+            EventKind::Drained { cycle, messages, cause, .. } => {
+                self.ends[end].drained.push(Drain { cycle, messages, cause });
                 None
             }
             EventKind::ClockStepped { at, by } => {

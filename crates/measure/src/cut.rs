@@ -87,7 +87,7 @@ impl EndLog {
         part.phases = [0, 1, 2, 3].map(|phase| split(&mut self.phases[phase], |ran| ran.due < before));
         part.outliers = split(&mut self.outliers, |outlier| outlier.due < before);
         part.skipped = split(&mut self.skipped, |(cycle, _)| early(*cycle));
-        part.drained = split(&mut self.drained, |(cycle, _)| early(*cycle));
+        part.drained = split(&mut self.drained, |drain| early(drain.cycle));
         part.receive_failed = std::mem::take(&mut self.receive_failed);
         part.steps = split(&mut self.steps, |(at, _)| *at < before);
         part

@@ -123,6 +123,10 @@ pub struct StreamResult {
     /// What came from applications outside, one entry an end that has one; absent when all are the engine's counters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<ApplicationResult>,
+    /// Queues that were emptied although their readers take one message a cycle, one entry an end that did so; absent when
+    /// none did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drains: Vec<DrainResult>,
     /// Departures against their launch times; absent without launch times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launch>,
@@ -339,6 +343,23 @@ pub struct ApplicationResult {
     /// said which inputs, and in a run of parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_after: Option<Dist>,
+}
+
+/// How often an end that takes one message a cycle read all that waited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainResult {
+    /// Name of the host.
+    pub host: String,
+    /// "writer" or "reader": which end of the stream it is.
+    pub end: String,
+    /// How often on request.
+    pub asked: u64,
+    /// How often because messages were late by the same number of cycles for `drain_after` cycles.
+    pub standing: u64,
+    /// How many of both found nothing that waited.
+    pub empty: u64,
+    /// Messages read beyond one a cycle, in all of them.
+    pub messages: u64,
 }
 
 /// Departures of the writer against their launch times.

@@ -6,10 +6,28 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, LostLaunches, Observations, Phase, StreamObservations, flags};
-use crate::{breaches, explain, gaps, incidents, outside};
+use crate::{breaches, drains, explain, gaps, incidents, outside};
 
 /// Cycles taken for a round trip when no message came all the way.
 const ROUND_TRIP_CYCLES: i64 = 8;
+
+/// Cycles left out, in order and none twice: threads with a phase each leave out the same ones when their host stands still.
+fn apart(mut skipped: Vec<(i64, u32)>) -> Vec<(i64, u32)> {
+    skipped.sort_unstable();
+    let mut found: Vec<(i64, u32)> = Vec::with_capacity(skipped.len());
+    for (cycle, cycles) in skipped {
+        let known = found.last().map_or(i64::MIN, |&(first, count)| first.saturating_add(i64::from(count)));
+        let begin = cycle.max(known);
+        let left = cycle.saturating_add(i64::from(cycles)).saturating_sub(begin);
+        if let Some(left) = u32::try_from(left).ok().filter(|left| *left > 0) {
+            match found.last_mut() {
+                Some(last) if cycle < known => last.1 = last.1.saturating_add(left),
+                _ => found.push((begin, left)),
+            }
+        }
+    }
+    found
+}
 
 /// Joins the logs of all streams.
 pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: &[(HostId, u64)]) -> Observations {
@@ -18,7 +36,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: 
         log.messages.sort_by_key(|message| message.counter);
         for end in &mut log.ends {
             end.round_trips.sort_unstable();
-            end.skipped.sort_unstable();
+            end.skipped = apart(std::mem::take(&mut end.skipped));
             end.breaches.sort();
             end.phases.iter_mut().for_each(|phases| phases.sort_unstable());
         }
@@ -40,6 +58,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: 
             elsewhere: [log.ends[0].elsewhere, log.ends[1].elsewhere],
             breaches: breaches::results(scenario, stream, log),
             applications: outside::results(scenario, stream, log),
+            drains: drains::results(scenario, stream, log),
         });
         observations.rows.extend(log.messages.iter().map(|message| row(number, message)));
     }
@@ -244,4 +263,16 @@ fn hosts(scenario: &Scenario, logs: &[StreamLog]) -> Vec<HostResult> {
         })
     };
     spans.into_iter().filter_map(result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_that_several_threads_left_out_count_once() {
+        assert_eq!(apart(vec![(50, 4), (10, 3), (50, 4), (51, 5), (10, 3), (13, 1)]), [(10, 3), (13, 1), (50, 6)]);
+        assert_eq!(apart(Vec::new()), []);
+        assert_eq!(apart(vec![(i64::MAX, 9), (i64::MIN, u32::MAX)]).len(), 1);
+    }
 }

@@ -44,6 +44,7 @@ mod breaches;
 mod collect;
 mod cut;
 mod dist;
+mod drains;
 mod explain;
 mod form;
 mod frames_file;
@@ -81,7 +82,7 @@ pub use rows::{FrameRow, flags};
 pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, utc_text, write_run, write_whole};
 pub use summary::{fingerprint, summarise};
 pub use trace::{
-    Event, EventKind, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, LAUNCH_SKIPPED, Phase, Record,
-    Refused, Side,
+    DrainCause, Event, EventKind, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, LAUNCH_SKIPPED, Phase,
+    Record, Refused, Side,
 };
 pub use whole::Whole;

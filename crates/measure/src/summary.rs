@@ -99,6 +99,7 @@ fn stream_result(
         counters: seen.counters.clone(),
         breaches: seen.breaches.clone(),
         applications: seen.applications.clone(),
+        drains: seen.drains.clone(),
         launch: launch(stream, rows, mechanism),
         stages: stages(stream, rows),
         split: explain::split(stream.echo, rows, &seen.parts),

@@ -250,7 +250,7 @@ pub enum EventKind {
         /// Cycles since its image's inputs were given to it, for a new image whose inputs are remembered.
         answered_after: Option<u64>,
     },
-    /// On request the end read all that waited for it, not one message.
+    /// The end read all that waited for it, not one message.
     Drained {
         /// In this cycle.
         cycle: i64,
@@ -258,6 +258,23 @@ pub enum EventKind {
         at: Tai,
         /// Messages read beyond the one that the cycle would have taken.
         messages: u32,
+        /// Why.
+        cause: DrainCause,
+    },
+}
+
+/// Why an end that takes one message a cycle read all that waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainCause {
+    /// It was asked to.
+    Asked {
+        /// By the request of this number.
+        number: u32,
+    },
+    /// A backlog stood for as long as the scenario lets it.
+    Standing {
+        /// Messages were late by so many cycles.
+        late: u32,
     },
 }
 
@@ -386,10 +403,15 @@ impl Event {
                 record[3] = answered_after.unwrap_or(0);
                 OUTSIDE | flag(FIRST, answered_after.is_some()) | flag(SECOND, stirred) | flag(TRUTH, new)
             }
-            EventKind::Drained { cycle, at, messages } => {
+            EventKind::Drained { cycle, at, messages, cause } => {
                 record[1] = cycle as u64;
                 record[2] = tai(at);
-                DRAINED | high(messages)
+                let (asked, which) = match cause {
+                    DrainCause::Asked { number } => (true, number),
+                    DrainCause::Standing { late } => (false, late),
+                };
+                record[3] = u64::from(which);
+                DRAINED | high(messages) | flag(TRUTH, asked)
             }
         };
         record[0] = head | flag(READER_BIT, self.side == Side::Reader) | u64::from(self.stream) << 16;
@@ -467,7 +489,12 @@ impl Event {
             SUBSTITUTE => {
                 EventKind::Substitute { at: instant(1), value: record[2], handle: (head & FIRST != 0).then_some(value) }
             }
-            DRAINED => EventKind::Drained { cycle, at: instant(2), messages: value },
+            DRAINED => {
+                let which = record[3] as u32;
+                let cause =
+                    if truth { DrainCause::Asked { number: which } } else { DrainCause::Standing { late: which } };
+                EventKind::Drained { cycle, at: instant(2), messages: value, cause }
+            }
             OUTSIDE => EventKind::Outside {
                 cycle,
                 at: instant(2),
@@ -535,11 +562,18 @@ mod tests {
             application,
             phase,
             (any::<i64>(), any::<u32>()).prop_map(|(cycle, cycles)| EventKind::Skipped { cycle, cycles }),
-            (any::<i64>(), instant(), any::<u32>()).prop_map(|(cycle, at, messages)| EventKind::Drained {
-                cycle,
-                at,
-                messages
-            }),
+            (any::<i64>(), instant(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+                |(cycle, at, messages, which, asked)| EventKind::Drained {
+                    cycle,
+                    at,
+                    messages,
+                    cause: if asked {
+                        DrainCause::Asked { number: which }
+                    } else {
+                        DrainCause::Standing { late: which }
+                    },
+                }
+            ),
             (instant(), any::<i32>()).prop_map(|(at, errno)| EventKind::ReceiveFailed { at, errno }),
             (instant(), any::<i64>()).prop_map(|(at, by)| EventKind::ClockStepped { at, by: Nanos(by) }),
             (any::<i64>(), 0..Condition::COUNT, any::<bool>(), any::<u64>(), instant()).prop_map(

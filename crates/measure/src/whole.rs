@@ -102,6 +102,17 @@ fn add_stream(whole: &mut StreamResult, part: StreamResult) {
             None => whole.applications.push(part),
         }
     }
+    for part in part.drains {
+        match whole.drains.iter_mut().find(|whole| whole.end == part.end) {
+            Some(whole) => {
+                whole.asked += part.asked;
+                whole.standing += part.standing;
+                whole.empty += part.empty;
+                whole.messages += part.messages;
+            }
+            None => whole.drains.push(part),
+        }
+    }
     match (&mut whole.launch, part.launch) {
         (Some(whole), Some(part)) => whole.late += part.late,
         (whole @ None, part) => *whole = part,

@@ -4,8 +4,9 @@ mod common;
 
 use common::trace::Trace;
 use common::{CYCLE, Exchange, scenario};
-use downbeat_measure::{Kind, Machine, Observations, Phase, RunFile, Side, summarise};
+use downbeat_measure::{DrainCause, EventKind, Kind, Machine, Observations, Phase, RunFile, Side, summarise};
 use scenario::Fraction;
+use units::Tai;
 
 /// Readings at the writer, by cycle, and phases that are punctual but for `late`.
 fn readings(parts: &[(i64, u64)], late: &[(i64, i64)]) -> (Observations, RunFile) {
@@ -51,6 +52,52 @@ fn a_backlog_is_named_with_its_hiccup_and_its_end() {
     assert_eq!(two.iter().map(|(at, frames, _)| (*at, *frames)).collect::<Vec<_>>(), [(200, 60), (260, 60)]);
     assert!(two[0].2.contains("to cycle 259, when it changed") && two[0].2.contains("in cycle 199"), "{}", two[0].2);
     assert!(two[1].2.contains("6 instead of 4") && two[1].2.contains("in cycle 258"), "{}", two[1].2);
+}
+
+#[test]
+fn a_drain_that_ended_a_backlog_is_named_with_its_cause() {
+    let run = |readings: &[(i64, u64)], cause, at: i64, drain_after: u32| {
+        let mut scenario = scenario(0);
+        scenario.backlog = scenario::Backlog::Keep { drain_after: std::num::NonZeroU32::new(drain_after) };
+        let mut exchange = Exchange::default();
+        let mut cycle = 10;
+        for &(count, elapsed) in readings {
+            for _ in 0..count {
+                exchange.read_back(cycle, cycle as u64, elapsed);
+                exchange.phase(cycle, 500, 500);
+                cycle += 1;
+            }
+        }
+        exchange.push(Side::Reader, EventKind::Drained { cycle: at, at: Tai(at * CYCLE), messages: 3, cause });
+        exchange.push(Side::Writer, EventKind::Drained { cycle: at, at: Tai(at * CYCLE), messages: 0, cause });
+        let run = exchange.summarise(&scenario);
+        let drains = &run.streams[0].drains;
+        let ends: Vec<_> = drains.iter().map(|end| (end.end.as_str(), end.messages, end.empty)).collect();
+        assert_eq!(ends, [("writer", 0, 1), ("reader", 3, 0)]);
+        let found = run.incidents.into_iter().filter(|incident| incident.kind == "standing-backlog");
+        found.map(|incident| (incident.at_ns / CYCLE, incident.cause)).collect::<Vec<_>>()
+    };
+    let standing = DrainCause::Standing { late: 3 };
+    let long = [(190, 4), (100, 7), (100, 4)];
+    let found = run(&long, DrainCause::Asked { number: 1 }, 298, 0);
+    assert!(
+        found.len() == 1
+            && found[0].1.contains("loop was asked to drain its queue and read 3 messages more in cycle 298"),
+        "{found:?}"
+    );
+    let found = run(&long, standing, 298, 100);
+    assert!(
+        found.len() == 1 && found[0].1.contains("loop drained its queue by itself (`drain_after = 100`) and"),
+        "{found:?}"
+    );
+    // Too short to be seen in the readings, it is named all the same.
+    let found = run(&[(190, 4), (5, 7), (100, 4)], standing, 204, 5);
+    assert_eq!((found.len(), found[0].0), (1, 200), "{found:?}");
+    assert!(
+        found[0].1.contains("loop read messages late by 3 cycles in 5 cycles on end (`drain_after = 5`)"),
+        "{found:?}"
+    );
+    assert_eq!(run(&[(190, 4), (5, 7), (100, 4)], DrainCause::Asked { number: 1 }, 204, 0), []);
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod watch;
 use units::Nanos;
 
 pub use machine::{Breach, BreachChange, BreachState, Evidence};
-pub(crate) use watch::{Cycle, Watch};
+pub(crate) use watch::{Cycle, Places, Substitute, Watch};
 
 /// Something that an end of a stream can suffer from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

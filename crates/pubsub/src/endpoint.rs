@@ -4,8 +4,13 @@
 //! [`Reception::Inconsistent`] then and never reaches the image, so the image need not hold them one by one. Where
 //! [variables are values of their own](Endpoint::with_values) only the first of them is the counter.
 
+mod apart;
+mod computing;
+mod passed;
+mod reading;
 mod values;
 mod watched;
+mod writing;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -14,18 +19,22 @@ use core::ops::Range;
 use units::Tai;
 use wire::{BuiltInType, EthernetHeader, Value};
 
-use crate::application::{Application, Input, Step};
-use crate::breach::Watch;
+use crate::application::Step;
 use crate::counter::{CounterApplication, Role};
 use crate::error::{LayoutError, Mismatch};
 use crate::image::ImageLayout;
 use crate::layout::NetworkMessageLayout;
 use crate::publisher::Publisher;
-use crate::subscriber::{Admission, Staged, Subscriber};
+use crate::subscriber::Subscriber;
 use crate::subscription::SubscriberConfig;
 
-use values::Values;
+pub use apart::{InputCopy, OutputCopy};
+pub use computing::Computing;
+pub use passed::{Inputs, Outputs, Progress};
+pub(crate) use passed::{Instead, Newest, Signs};
+pub use reading::Reading;
 pub use values::{Delivered, OUTSIDE_CYCLES};
+pub use writing::Writing;
 
 /// After this many application phases without news an endpoint takes the next message with another counter than the
 /// last, whatever its counter and sequence number: a restarted writer is heard again, which the rule of the standard
@@ -80,32 +89,6 @@ pub enum Reception {
     },
 }
 
-/// What became of a staged message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    /// Old by its sequence numbers.
-    Old,
-    /// Old by its counter.
-    OldCounter,
-    /// The newest counter once more.
-    Repeated,
-    News {
-        superseded: Option<u64>,
-    },
-}
-
-impl Taken {
-    /// What a message with this counter was.
-    #[inline(always)]
-    fn of(self, counter: u64) -> Reception {
-        match self {
-            Self::Old | Self::OldCounter => Reception::Old { counter, repeated: false },
-            Self::Repeated => Reception::Old { counter, repeated: true },
-            Self::News { superseded } => Reception::Message { counter, superseded },
-        }
-    }
-}
-
 /// A frame to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing<'a> {
@@ -146,26 +129,13 @@ pub struct Counts {
     pub published: u64,
 }
 
-/// One stream's end at one station: subscriber, application, publisher and the image between them.
+/// One stream's end at one station: subscriber, application, publisher and the image between them. It is three parts, which
+/// may also [live apart](Self::into_parts).
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    subscriber: Option<Subscriber>,
-    application: CounterApplication,
-    publisher: Option<Publisher>,
-    /// What is published next.
-    output: Box<[u8]>,
-    last_published: Option<u64>,
-    /// Index of the first counter in what is read.
-    counter_field: usize,
-    /// Older by their counter.
-    stale: u64,
-    resynchronised: u64,
-    /// Received without a layout to read.
-    unread: u64,
-    /// What it watches for, if anything.
-    watch: Option<Box<Watch>>,
-    /// Where its variables are, if they are more than the counter.
-    values: Option<Box<Values>>,
+    reading: Reading,
+    computing: Computing,
+    writing: Writing,
 }
 
 impl Endpoint {
@@ -203,139 +173,60 @@ impl Endpoint {
             subscriber = Some(Subscriber::with_image(SubscriberConfig::strict(layout), image)?);
         }
         Ok(Self {
-            subscriber,
-            application: CounterApplication::new(role, input_at, output_at),
-            publisher,
-            output,
-            last_published: None,
-            counter_field,
-            stale: 0,
-            resynchronised: 0,
-            unread: 0,
-            watch: None,
-            values: None,
+            reading: Reading::new(subscriber, input_at, counter_field),
+            computing: Computing::new(CounterApplication::new(role, input_at, output_at), output),
+            writing: Writing::new(publisher),
         })
+    }
+
+    /// Its parts, to be driven by threads of their own, which carry what one has to the next: [`Reading::copy_to`],
+    /// [`Computing::copy_to`]; and back the [`Progress`] of the computing part, and what was published where it
+    /// [wants to know](Computing::is_told_publications).
+    pub fn into_parts(self) -> (Reading, Computing, Writing) {
+        (self.reading, self.computing, self.writing)
     }
 
     /// Lets the counter of a Source begin with `first` instead of 1; before its first application phase. A writer that is
     /// started again then goes on above its earlier counters, and each names one message.
     pub fn count_from(&mut self, first: u64) {
-        self.application.count_from(first);
+        self.computing.count_from(first);
     }
 
     /// Takes the UADP bytes of a received frame (no Ethernet header). The newest message since the last application
     /// phase wins. An endpoint without a layout to read finds everything foreign.
     #[inline]
     pub fn receive(&mut self, uadp: &[u8]) -> Reception {
-        let Some(subscriber) = &mut self.subscriber else {
-            self.unread += 1;
-            return Reception::Foreign(Mismatch { offset: 0, expected: None, found: uadp.first().copied() });
-        };
-        match subscriber.stage(uadp) {
-            Staged::Message => {}
-            Staged::Inconsistent => {
-                let counter = self.application.counter(subscriber.staged());
-                if let Some(watch) = &mut self.watch {
-                    watch.inconsistent(counter);
-                }
-                return Reception::Inconsistent { counter };
-            }
-            Staged::Foreign(mismatch) => return Reception::Foreign(mismatch),
-            // A strict subscriber rejects nothing.
-            Staged::Rejected(_) => return Reception::Foreign(Mismatch { offset: 0, expected: None, found: None }),
-        }
-        let counter = self.application.counter(subscriber.staged());
-        if self.is_plain() { self.take::<false>(counter).of(counter) } else { self.receive_more(uadp, counter) }
-    }
-
-    /// Whether it neither watches nor has values: what most do, so the others stand behind one look.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.watch.is_none() && self.values.is_none()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn receive_more(&mut self, uadp: &[u8], counter: u64) -> Reception {
-        let reception = if self.watch.is_some() {
-            self.receive_watched(uadp, counter)
-        } else {
-            self.take::<false>(counter).of(counter)
-        };
-        if let Some(values) = &mut self.values {
-            values.received(&reception);
-        }
-        reception
+        let Self { reading, computing, .. } = self;
+        reading.receive(uadp, computing.phases_without_news(), || computing.forget())
     }
 
     /// The counter of a message that this endpoint could read, without taking it: for frames that must not be taken,
     /// because they came with another VLAN tag, but have to be counted. `None` for a foreign message.
     pub fn peek(&self, uadp: &[u8]) -> Option<u64> {
-        match self.subscriber.as_ref()?.peek(uadp, 0, self.counter_field)? {
-            Value::UInt64(counter) => Some(counter),
-            _ => None,
-        }
-    }
-
-    /// Makes the staged message the pending one if it is news.
-    /// `WATCHED` tells whether there is a watch, so that the others do not look for it.
-    #[inline(always)]
-    fn take<const WATCHED: bool>(&mut self, counter: u64) -> Taken {
-        let Self { subscriber: Some(subscriber), application, watch, .. } = self else {
-            return Taken::Old;
-        };
-        let mut watch = watch.as_mut().filter(|_| WATCHED);
-        let pending = subscriber.is_fresh().then(|| application.counter(subscriber.image()));
-        let silent = application.phases_without_news() >= RESYNC_PHASES && pending.is_none();
-        if silent && application.read() != Some(counter) {
-            subscriber.forget();
-            application.forget();
-            if let Some(watch) = &mut watch {
-                watch.forget();
-            }
-            self.resynchronised += 1;
-        }
-        if subscriber.admit() != Admission::News {
-            return Taken::Old;
-        }
-        let withheld = watch.as_ref().and_then(|watch| watch.withheld());
-        match pending.or(withheld).or(application.read()) {
-            Some(known) if counter < known => {
-                self.stale += 1;
-                Taken::OldCounter
-            }
-            Some(known) if counter == known => Taken::Repeated,
-            _ => {
-                subscriber.commit(watch.as_ref().map_or(NO_TIME, |watch| watch.now));
-                Taken::News { superseded: pending }
-            }
-        }
+        self.reading.peek(uadp)
     }
 
     /// The application phase of `cycle`. A Source counts up and writes the new counter to all variables; every
     /// endpoint reads the newest message, and an Echo copies it to what it will publish.
     pub fn application(&mut self, cycle: i64) -> Step {
-        if self.is_plain() { self.application_plain(cycle) } else { self.application_more(cycle) }
+        let Self { reading, computing, .. } = self;
+        if !computing.is_plain() {
+            return self.application_more(cycle);
+        }
+        // Who reads nothing has no news.
+        let Some(subscriber) = &mut reading.subscriber else { return computing.application_plain(cycle, &[], false) };
+        let fresh = subscriber.is_fresh();
+        let step = computing.application_plain(cycle, subscriber.image(), fresh);
+        subscriber.taken();
+        step
     }
 
     #[cold]
     #[inline(never)]
     fn application_more(&mut self, cycle: i64) -> Step {
-        let step = if self.watch.is_some() { self.application_watched(cycle) } else { self.application_plain(cycle) };
-        if self.values.is_some() {
-            self.follow(&step);
-        }
-        step
-    }
-
-    #[inline(always)]
-    fn application_plain(&mut self, cycle: i64) -> Step {
-        let Some(subscriber) = &mut self.subscriber else {
-            return self.application.cycle(cycle, Input::default(), &mut self.output);
-        };
-        let readers = [subscriber.input(0, NO_TIME)];
-        let step = self.application.cycle(cycle, Input { readers: &readers }, &mut self.output);
-        subscriber.taken();
+        let Self { reading, computing, .. } = self;
+        let step = computing.application(cycle, reading.inputs());
+        reading.taken();
         step
     }
 
@@ -344,38 +235,33 @@ impl Endpoint {
     /// before its first application phase, an Echo not before its first reading.
     #[inline]
     pub fn publish(&mut self, now_ticks: i64) -> Option<Outgoing<'_>> {
-        if self.watch.is_some() && self.instead(now_ticks) {
-            return self.publish_instead(now_ticks);
+        if self.computing.watch.is_some() {
+            return self.publish_watched(now_ticks);
         }
-        let publisher = self.publisher.as_mut()?;
-        let counter = self.application.outgoing();
-        if counter == 0 {
-            return None;
-        }
-        let repeated = self.last_published.replace(counter) == Some(counter);
-        let published = publisher.publish(&self.output, now_ticks).ok()?;
-        Some(Outgoing { frame: published.frame, counter, substitute: false, sequence: published.sequence, repeated })
+        let Self { computing, writing, .. } = self;
+        writing.publish_counter(&computing.output, computing.application.outgoing(), now_ticks)
     }
 
     /// What it does.
     pub fn role(&self) -> Role {
-        self.application.role()
+        self.computing.role()
     }
 
     /// What it has seen so far.
     pub fn counts(&self) -> Counts {
-        let read = self.subscriber.as_ref().map(Subscriber::counts).unwrap_or_default();
+        let Self { reading, computing, writing } = self;
+        let read = reading.subscriber.as_ref().map(Subscriber::counts).unwrap_or_default();
         Counts {
             received: read.received,
-            foreign: read.foreign + self.unread,
+            foreign: read.foreign + reading.unread(),
             inconsistent: read.inconsistent,
-            stale: read.stale + self.stale,
+            stale: read.stale + reading.stale(),
             superseded: read.superseded,
             lost: read.lost,
-            missed: self.application.missed(),
-            repeated: self.application.repeated(),
-            resynchronised: self.resynchronised,
-            published: self.publisher.as_ref().map_or(0, Publisher::published),
+            missed: computing.application.missed(),
+            repeated: computing.application.repeated(),
+            resynchronised: reading.resynchronised,
+            published: writing.publisher.as_ref().map_or(0, Publisher::published),
         }
     }
 }

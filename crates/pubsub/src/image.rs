@@ -118,6 +118,13 @@ impl ImageLayout {
         Value::read(place.ty, image, place.offset)
     }
 
+    /// Puts a UInt64 at an offset of an image, if it has room there.
+    pub(crate) fn set_uint64(image: &mut [u8], at: usize, value: u64) {
+        if let Some(place) = image.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *place = value.to_le_bytes();
+        }
+    }
+
     /// The UInt64 that lies at `offset`; `None` when `image` is too short.
     #[inline]
     pub(crate) fn uint64(image: &[u8], offset: usize) -> Option<u64> {

@@ -78,6 +78,7 @@ mod publisher;
 mod reader;
 mod run;
 mod sequence;
+mod standing;
 mod subscriber;
 mod subscription;
 mod supervision;
@@ -89,7 +90,10 @@ pub use breach::{
 };
 pub use counter::{CounterApplication, Role};
 pub use dispatch::{DispatchError, DispatchKey, Dispatcher, MAX_STEPS};
-pub use endpoint::{Counts, Delivered, Endpoint, EndpointConfig, OUTSIDE_CYCLES, Outgoing, RESYNC_PHASES, Reception};
+pub use endpoint::{
+    Computing, Counts, Delivered, Endpoint, EndpointConfig, InputCopy, Inputs, OUTSIDE_CYCLES, Outgoing, OutputCopy,
+    Outputs, Progress, RESYNC_PHASES, Reading, Reception, Writing,
+};
 pub use error::{LayoutError, Mismatch, PatchError};
 pub use general::Rejected;
 pub use image::{ImageField, ImageLayout, ImageSize};
@@ -98,6 +102,7 @@ pub use publisher::{Published, Publisher};
 pub use reader::ReaderLayout;
 pub use run::UInt64Run;
 pub use sequence::{SequenceWindow, Verdict};
+pub use standing::StandingBacklog;
 pub use subscriber::Subscriber;
 pub use subscription::{Received, SubscriberConfig, SubscriberCounts};
 pub use supervision::{Change, ReaderState};

@@ -337,6 +337,28 @@ impl Subscriber {
         self.taken = self.messages;
     }
 
+    /// As [`Self::taken`], for the first `messages` of those that became the newest.
+    #[inline]
+    pub(crate) fn taken_to(&mut self, messages: u64) {
+        self.taken = messages;
+    }
+
+    /// Messages that became the newest.
+    #[inline]
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Status of the newest values of a reader: the upper 16 bits of a StatusCode.
+    pub(crate) fn status(&self, reader: usize) -> u16 {
+        self.readers.get(reader).map_or(0, |reader| reader.status)
+    }
+
+    /// The last sign of life of a reader's writer.
+    pub(crate) fn heard_at(&self, reader: usize) -> Option<Tai> {
+        self.supervision.heard_at(reader)
+    }
+
     /// What reader `reader` has for an application, with the whole image; nothing and Bad for one that is not there.
     /// [`Self::taken`] afterwards says that the application has seen it.
     #[inline]

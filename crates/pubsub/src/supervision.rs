@@ -93,6 +93,10 @@ impl Supervision {
         Some((index, timer.state))
     }
 
+    pub(crate) fn heard_at(&self, reader: usize) -> Option<Tai> {
+        self.readers.get(reader)?.heard
+    }
+
     #[inline]
     pub(crate) fn state(&self, reader: usize) -> ReaderState {
         self.readers.get(reader).map_or(ReaderState::PreOperational, |timer| timer.state)

@@ -9,6 +9,7 @@
 //! | [`thread`] | asking for real-time scheduling, and saying plainly what was refused |
 //! | [`ptp`] | the periodic event of a network interface's own clock |
 //! | [`image`] | the process image, shared with an application in another thread or process |
+//! | [`exchange`] | the newest of something, from one thread of a process to another |
 //! | [`ring`] | trace records out of the cyclic thread without a system call |
 //! | [`alloc`] | proof that the cyclic path allocates nothing |
 //! | [`process`] | placing and telling apart processes |
@@ -42,6 +43,7 @@
 
 pub mod alloc;
 pub mod clock;
+pub mod exchange;
 pub mod image;
 pub mod machine;
 mod memory;

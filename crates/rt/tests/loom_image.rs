@@ -58,14 +58,14 @@ impl Exchange {
         Arc::new(Self { word, slots: std::array::from_fn(|_| UnsafeCell::new([0; 2])) })
     }
 
-    fn publish(&self, writer: &mut Seat, value: u32) {
+    fn publish(&self, writer: &mut Seat, value: u32) -> bool {
         self.slots[writer.slot()].with_mut(|slot| {
             // SAFETY: loom has just checked that nobody else is in this cell.
             let slot = unsafe { &mut *slot };
             slot[0] = value;
             slot[1] = value;
         });
-        writer.publish(&self.word);
+        writer.publish(&self.word)
     }
 
     /// What the reader has after it looked, and whether it is new.
@@ -114,7 +114,7 @@ fn both_at_work(engine_writes: bool) {
         let (mut writer, mut reader) = if engine_writes { (engine, other) } else { (other, engine) };
         let writing = {
             let exchange = Arc::clone(&exchange);
-            thread::spawn(move || (1..=4).for_each(|value| exchange.publish(&mut writer, value)))
+            thread::spawn(move || (1..=4).for_each(|value| _ = exchange.publish(&mut writer, value)))
         };
         let last = exchange.read_in_order(&mut reader, 4, 0);
         writing.join().unwrap();
@@ -134,6 +134,32 @@ fn the_application_writes_and_the_engine_reads() {
     both_at_work(false);
 }
 
+/// The writer knows of each value whether it was taken: neither too many nor too few.
+#[test]
+fn what_was_taken_is_told_to_the_writer() {
+    check(|| {
+        let exchange = Exchange::new();
+        let mut writer = Seat::of_engine(&exchange.word).unwrap();
+        let mut reader = Seat::succeed(&exchange.word).unwrap();
+        let writing = {
+            let exchange = Arc::clone(&exchange);
+            thread::spawn(move || {
+                let told = [1, 2, 3].map(|value| exchange.publish(&mut writer, value));
+                assert!(told[0], "there was none before the first");
+                (told, writer)
+            })
+        };
+        let mut taken = [false; 4];
+        for _ in 0..3 {
+            let (value, fresh) = exchange.read(&mut reader);
+            taken[value as usize] |= fresh;
+        }
+        let (told, mut writer) = writing.join().unwrap();
+        assert_eq!(told[1..], taken[1..3]);
+        assert_eq!(exchange.publish(&mut writer, 4), taken[3]);
+    });
+}
+
 /// The application's writer dies after none, one or two publications; a successor sits down while the engine reads on.
 #[test]
 fn a_writer_succeeds_a_dead_one() {
@@ -145,7 +171,7 @@ fn a_writer_succeeds_a_dead_one() {
             let writing = {
                 let exchange = Arc::clone(&exchange);
                 thread::spawn(move || {
-                    (1..=publications).for_each(|value| exchange.publish(&mut dying, value));
+                    (1..=publications).for_each(|value| _ = exchange.publish(&mut dying, value));
                     drop(dying);
                     let mut successor = Seat::succeed(&exchange.word).unwrap();
                     exchange.publish(&mut successor, 3);
@@ -168,7 +194,7 @@ fn a_reader_succeeds_a_dead_one() {
         let mut dying = Seat::succeed(&exchange.word).unwrap();
         let writing = {
             let exchange = Arc::clone(&exchange);
-            thread::spawn(move || (1..=4).for_each(|value| exchange.publish(&mut writer, value)))
+            thread::spawn(move || (1..=4).for_each(|value| _ = exchange.publish(&mut writer, value)))
         };
         let last = exchange.read_in_order(&mut dying, 2, 0);
         drop(dying);

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 use units::{FrameSize, Nanos, Rate, Tai};
 
@@ -66,6 +67,8 @@ pub enum Threads {
     Stream,
     /// All.
     Host,
+    /// All, and there are three: one for the subscribe phases, one for the application phases, one for the publish phases.
+    Phase,
 }
 
 /// What a reader does with the messages that wait for it.
@@ -75,7 +78,29 @@ pub enum Backlog {
     #[default]
     Drain,
     /// Takes one a cycle, in their order: what came late once stays late (a standing backlog).
-    Keep,
+    Keep {
+        /// Once messages were late by the same number of cycles in so many cycles on end, all that waits is read;
+        /// `None` leaves them late.
+        drain_after: Option<NonZeroU32>,
+    },
+}
+
+impl Backlog {
+    /// Keeps whatever stands.
+    pub const KEEP: Self = Self::Keep { drain_after: None };
+
+    /// Whether one message a cycle is taken.
+    pub const fn is_kept(self) -> bool {
+        matches!(self, Self::Keep { .. })
+    }
+
+    /// After how many cycles a backlog that stands is drained; `None` where it is not, or cannot stand.
+    pub const fn drain_after(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Keep { drain_after } => drain_after,
+            Self::Drain => None,
+        }
+    }
 }
 
 /// A station or a bridge.

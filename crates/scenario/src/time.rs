@@ -1,5 +1,6 @@
 //! `[time]`: the cycle and where in it the phases begin.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use units::{Nanos, Tai};
@@ -30,6 +31,8 @@ const DEFAULT_PHASES: Phases = Phases {
 
 /// Shortest cycle: below it no frame fits, and rates no longer fit their integers.
 pub(crate) const SHORTEST_CYCLE: Nanos = Nanos(1_000);
+/// Most cycles that a backlog may stand before it is drained.
+const MOST_CYCLES: u32 = 1_000_000_000;
 /// Latest base time: half of what an instant can hold, so that adding spans to it never overflows.
 const LATEST: Nanos = Nanos(i64::MAX / 2);
 
@@ -45,7 +48,8 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
     };
     let Some(entry) = root.require(sink, "time", "[time]\ncycle = \"1ms\"") else { return time };
     let Some(table) = entry.table(sink, "[time]") else { return time };
-    table.only(sink, &["cycle", "base_time", "phases", "window", "poll", "offset", "threads", "backlog"]);
+    table
+        .only(sink, &["cycle", "base_time", "phases", "window", "poll", "offset", "threads", "backlog", "drain_after"]);
 
     if let Some(cycle) =
         table.require(sink, "cycle", "cycle = \"250us\"").and_then(|entry| entry.nanos(sink, SHORTEST_CYCLE, "250us"))
@@ -63,12 +67,11 @@ pub(crate) fn read(root: &Table<'_>, sink: &mut Sink) -> Time {
     }
     let threads = table.get("threads");
     time.threads = threads
-        .and_then(|entry| entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host)]))
+        .and_then(|entry| {
+            entry.word(sink, &[("stream", Threads::Stream), ("host", Threads::Host), ("phase", Threads::Phase)])
+        })
         .unwrap_or_default();
-    let backlog = table.get("backlog");
-    time.backlog = backlog
-        .and_then(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::Keep)]))
-        .unwrap_or_default();
+    time.backlog = backlog(&table, sink);
     time
 }
 
@@ -85,6 +88,31 @@ pub(crate) fn base_time(entry: &Entry<'_>, sink: &mut Sink) -> Option<Tai> {
         "write `base_time = \"0s\"`: a base time in the past counts in whole cycles from there",
     );
     None
+}
+
+/// Reads `backlog` and `drain_after`.
+fn backlog(table: &Table<'_>, sink: &mut Sink) -> Backlog {
+    let entry = table.get("backlog");
+    let word = entry.as_ref().map(|entry| entry.word(sink, &[("drain", Backlog::Drain), ("keep", Backlog::KEEP)]));
+    // A word that is none has been reported; whether the other key fits it cannot be said.
+    let (known, rule) = word.map_or((true, Backlog::default()), |word| (word.is_some(), word.unwrap_or_default()));
+    let Some(after) = table.get("drain_after") else { return rule };
+    let cycles = after.integer::<u32>(sink, 1..=MOST_CYCLES).and_then(NonZeroU32::new);
+    if rule.is_kept() {
+        return Backlog::Keep { drain_after: cycles };
+    }
+    if known {
+        let error = sink.error(
+            &after.span,
+            format!("{} without `backlog = \"keep\"`", after.name()),
+            "expected a backlog that can stand",
+            "write `backlog = \"keep\"` too, or leave `drain_after` out: readers drain their queues in every cycle",
+        );
+        if let Some(entry) = entry {
+            error.and(entry.span, "the queues are drained");
+        }
+    }
+    rule
 }
 
 /// Reads `phases`, `window` and `poll` of `[time]` or of a host; what they leave out stays as in `inherited`.

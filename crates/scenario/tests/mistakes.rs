@@ -135,8 +135,30 @@ fn toml_itself() {
 
 #[test]
 fn keys_and_types() {
-    error(("[time]", "[time]\nthreads = \"phase\""), "\"phase\"", 4, "\"phase\"", "`threads = \"stream\"`");
+    error(("[time]", "[time]\nthreads = \"core\""), "\"core\"", 4, "\"core\"", "`threads = \"stream\"`");
     error(("[time]", "[time]\nbacklog = 1"), "is", 4, "1", "");
+    let after = |lines: &'static str| ("[time]", lines);
+    error(after("[time]\ndrain_after = 50"), "without `backlog = \"keep\"`", 4, "50", "leave `drain_after` out");
+    error(
+        after("[time]\nbacklog = \"drain\"\ndrain_after = 50"),
+        "`drain_after` of [time] without `backlog = \"keep\"`",
+        5,
+        "50",
+        "write `backlog = \"keep\"` too",
+    );
+    error(after("[time]\nbacklog = \"keep\"\ndrain_after = 0"), "is 0", 5, "0", "allowed is 1");
+    error(after("[time]\nbacklog = \"keep\"\ndrain_after = -3"), "is -3", 5, "-3", "allowed is 1");
+    error(
+        after("[time]\nbacklog = \"keep\"\ndrain_after = 5000000000"),
+        "is 5000000000",
+        5,
+        "5000000000",
+        "1000000000",
+    );
+    error(after("[time]\nbacklog = \"keep\"\ndrain_after = \"50ms\""), "is a text", 5, "\"50ms\"", "drain_after = 1");
+    error(after("[time]\nbacklog = \"keep\"\ndrain_after = \"50\""), "is a text", 5, "\"50\"", "without quotes");
+    // What the backlog is cannot be said, so nothing is said of the other key.
+    error(after("[time]\nbacklog = \"kept\"\ndrain_after = 50"), "\"kept\"", 4, "\"kept\"", "did you mean \"keep\"?");
     error(("offset", "ofset"), "unknown key `ofset` in [time]", 7, "ofset", "did you mean `offset`?");
     error(("[[traffic]]", "[[trafic]]"), "unknown key `trafic` in the file", 29, "trafic", "did you mean `traffic`?");
     error(("vid", "vlan"), "unknown key `vlan` in [[streams]]", 27, "vlan", "knows `name`, `writer`");

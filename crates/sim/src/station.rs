@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use measure::{Event, EventKind, Phase, Refused, Side};
-use pubsub::{Endpoint, Reception};
+use measure::{DrainCause, Event, EventKind, Phase, Refused, Side};
+use pubsub::{Endpoint, Reception, StandingBacklog};
 use rand_chacha::ChaCha8Rng;
 use scenario::{Backlog, HostId, Scenario};
 use units::{Nanos, Picos, Tai};
@@ -57,6 +57,8 @@ pub(crate) struct StreamEnd {
     /// Frames are read as they arrive until then; `None` outside the window.
     open_until: Option<Picos>,
     backlog: Backlog,
+    /// What tells that a backlog has stood for long enough; none where it may stand.
+    standing: Option<StandingBacklog>,
     /// Frames that wait to be read, with their time of arrival.
     socket: VecDeque<(FrameId, Picos)>,
     sends: u32,
@@ -110,6 +112,7 @@ impl StreamEnd {
             next: 0,
             open_until: None,
             backlog: scenario.backlog,
+            standing: scenario.backlog.drain_after().map(StandingBacklog::new),
             socket: VecDeque::new(),
             sends: 0,
             latency: options.latency_of(host).clone(),
@@ -185,6 +188,7 @@ impl StreamEnd {
                 {
                     self.read(stamp, now, frame, frames, sink);
                 }
+                self.drain_what_stands(now, frames, sink);
             }
             Phase::Application => {
                 let at = self.tai(now);
@@ -244,25 +248,51 @@ impl StreamEnd {
     pub(crate) fn arrive(&mut self, now: Picos, frame: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
         if self.open_until.is_some_and(|until| now <= until) && self.paused(now).is_none() {
             self.read(now, now, frame, frames, sink);
+            self.drain_what_stands(now, frames, sink);
         } else {
             self.socket.push_back((frame, now));
         }
     }
 
-    fn read(&mut self, stamp: Picos, now: Picos, id: FrameId, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
+    /// Reads all that waits, once a backlog has stood for long enough.
+    fn drain_what_stands(&mut self, now: Picos, frames: &mut Frames, sink: &mut dyn FnMut(Event)) {
+        let Some(late) = self.standing.as_ref().and_then(StandingBacklog::stands) else { return };
+        let mut messages = 0;
+        while let Some((frame, stamp)) = self.socket.pop_front() {
+            messages += u32::from(self.read(stamp, now, frame, frames, sink));
+        }
+        let cause = DrainCause::Standing { late };
+        sink(self.event(EventKind::Drained { cycle: self.cycle, at: self.tai(now), messages, cause }));
+        if let Some(standing) = &mut self.standing {
+            standing.drained();
+        }
+    }
+
+    /// Takes a frame; tells whether it was a message, which is what a cycle takes where a backlog is kept.
+    fn read(
+        &mut self,
+        stamp: Picos,
+        now: Picos,
+        id: FrameId,
+        frames: &mut Frames,
+        sink: &mut dyn FnMut(Event),
+    ) -> bool {
         let uadp = frames.get(id).bytes.get(self.header_bytes..).unwrap_or_default();
         let reception = self.endpoint.receive(uadp);
         self.endpoint.decoded(self.tai(now));
+        if let Some(standing) = &mut self.standing {
+            standing.read(self.cycle, reception);
+        }
         let (counter, superseded, inconsistent) = match reception {
             Reception::Message { counter, superseded } => (counter, superseded, false),
             Reception::Inconsistent { counter } => (counter, None, true),
             Reception::Substitute { value } => {
                 sink(self.event(EventKind::Substitute { at: self.tai(now), value, handle: None }));
                 frames.remove(id);
-                if self.backlog == Backlog::Keep {
+                if self.backlog.is_kept() {
                     self.open_until = None;
                 }
-                return;
+                return true;
             }
             Reception::Old { counter, repeated } => {
                 let counted = Refused { stale: (!repeated).into(), repeated: repeated.into(), ..Refused::default() };
@@ -273,11 +303,11 @@ impl StreamEnd {
                 let counted = Refused { foreign: 1, ..Refused::default() };
                 sink(self.event(EventKind::Refused { at: self.tai(stamp), frames: counted }));
                 frames.remove(id);
-                return;
+                return false;
             }
         };
         frames.remove(id);
-        if self.backlog == Backlog::Keep && !inconsistent {
+        if self.backlog.is_kept() && !inconsistent {
             self.open_until = None;
         }
         let kind = EventKind::Arrived {
@@ -290,6 +320,7 @@ impl StreamEnd {
             inconsistent,
         };
         sink(self.event(kind));
+        !inconsistent
     }
 
     fn emit_phase(&self, cycle: i64, phase: Phase, due: Picos, began: Picos, sink: &mut dyn FnMut(Event)) {

@@ -4,8 +4,8 @@ mod common;
 
 use common::{cbs, line, mqprio, stream, udp};
 use downbeat_sim::{HostLatency, Network, Options, SimError, simulate, trace};
-use measure::{Dist, Event, EventKind, Kind, Phase, Side, summarise};
-use scenario::{Fraction, Queue, Scenario, Shaper};
+use measure::{Dist, DrainCause, DrainResult, Event, EventKind, Kind, Phase, Side, summarise};
+use scenario::{Backlog, Fraction, HostId, Pause, Queue, Scenario, Shaper};
 use units::{Nanos, Picos, Rate};
 
 const GIGABIT: Rate = Rate::from_gbit(1);
@@ -343,6 +343,46 @@ fn a_kept_backlog_is_read_one_message_a_cycle() {
     };
     let (drained, replaced) = most(&scenario);
     assert!(drained > 1 && replaced > 0, "late hosts let messages gather: {drained} in a cycle, {replaced} replaced");
-    scenario.backlog = scenario::Backlog::Keep;
+    scenario.backlog = Backlog::KEEP;
     assert_eq!(most(&scenario), (1, 0));
+}
+
+#[test]
+fn a_kept_backlog_that_has_stood_is_drained_once() {
+    let mut scenario = line(&[GIGABIT], &[], Nanos::ZERO, &Queue::Fifo);
+    let stream = stream(&mut scenario, 3);
+    (stream.echo, stream.offset) = (true, Nanos(150_000));
+    let cycle = stream.cycle;
+    // The reader stands still from cycle 100 on, for ten cycles and a half.
+    let pause = Pause { host: HostId(1), at: cycle * 100, lasting: cycle * 21 / 2 };
+    let options = Options { cycles: 400, pauses: vec![pause], ..Options::default() };
+    let run = |scenario: &Scenario| {
+        let (mut drained, mut trips) = (Vec::new(), Vec::new());
+        trace(scenario, &options, &mut |event: Event| match event.kind {
+            EventKind::Drained { cycle, messages, cause, .. } => drained.push((event.side, cycle, messages, cause)),
+            EventKind::Application { cycle, round_trip_cycles: Some(cycles), .. } => trips.push((cycle, cycles)),
+            _ => {}
+        })
+        .unwrap();
+        (drained, trips)
+    };
+    scenario.backlog = Backlog::KEEP;
+    let (drained, trips) = run(&scenario);
+    assert_eq!((drained, trips.last().unwrap().1), (vec![], 4 + 11), "eleven cycles were left out");
+    scenario.backlog = Backlog::Keep { drain_after: std::num::NonZeroU32::new(50) };
+    let (drained, trips) = run(&scenario);
+    // The first late message is read in cycle 111, the fiftieth in 160. The writer gets news in time and drains nothing.
+    assert_eq!(drained, [(Side::Reader, 160, 11, DrainCause::Standing { late: 11 })]);
+    assert_eq!(trips.last().unwrap().1, 4);
+    let late = trips.iter().filter(|(_, cycles)| *cycles == 4 + 11).count();
+    assert_eq!(late, 49, "the fiftieth is replaced by newer ones");
+    let outcome = simulate(&scenario, &options).unwrap();
+    let run = summarise(&scenario, &outcome.observations, Kind::Simulated, outcome.machine);
+    let told = DrainResult { host: "n1".into(), end: "reader".into(), asked: 0, standing: 1, empty: 0, messages: 11 };
+    assert_eq!(run.streams[0].drains, [told]);
+    let causes: Vec<_> = run.incidents.iter().filter(|it| it.kind == "standing-backlog").map(|it| &it.cause).collect();
+    assert!(
+        causes.len() == 1 && causes[0].contains("n1 drained its queue by itself (`drain_after = 50`)"),
+        "{causes:?}"
+    );
 }

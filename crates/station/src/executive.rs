@@ -149,12 +149,13 @@ impl<'a, C: Clock> Executive<'a, C> {
             let Some((due, index)) = next else { return };
             self.agenda.pop();
             self.wait_until(due, self.beats[index].is_seen());
+            let phase = self.beats[index].phase;
             self.phase(index, due);
             let beat = &self.beats[index];
             if beat.start_of(beat.cycle) < beat.t0 + self.span.duration {
                 self.agenda.push(Reverse((beat.due(), index)));
             }
-            if self.beats[index].phase == Phase::Application {
+            if phase == self.beats[index].first() {
                 self.follow_the_time();
             }
         }
@@ -182,7 +183,9 @@ impl<'a, C: Clock> Executive<'a, C> {
         agenda.iter_mut().for_each(|Reverse((due, _))| *due += moved);
         self.agenda = agenda.into();
         let at = self.clock.now();
-        if let Some(end) = self.beats.iter().flat_map(|beat| &beat.ends).next() {
+        // Of threads with a phase each one tells it.
+        let all = self.beats.iter().filter(|beat| beat.first() == Phase::Subscribe);
+        if let Some(end) = all.flat_map(|beat| &beat.ends).next() {
             end.record(&mut self.trace, EventKind::ClockStepped { at, by });
         }
     }
@@ -291,6 +294,7 @@ impl<'a, C: Clock> Executive<'a, C> {
         let next = agenda.peek().map(|Reverse((next, _))| *next).into_iter().chain(launches.first_due()).min();
         let beat = &mut beats[index];
         beat.asked(request);
+        beat.ends.iter_mut().for_each(|end| end.endpoint.poll(began));
         beat.window_end = (beat.times.window > Nanos::ZERO).then_some(due + beat.times.window);
         // Late, it reads for a little while all the same, so that it catches up.
         let soonest = began + beat.grace();
@@ -388,7 +392,7 @@ impl<'a, C: Clock> Executive<'a, C> {
         let next = beat.cycle_of(now) + 1;
         let skipped =
             EventKind::Skipped { cycle: beat.cycle, cycles: u32::try_from(next - beat.cycle).unwrap_or(u32::MAX) };
-        (beat.cycle, beat.phase, beat.window_end) = (next, Phase::Subscribe, None);
+        (beat.cycle, beat.phase, beat.window_end) = (next, beat.first(), None);
         let ends = &beat.ends;
         let last = beat.first_end + ends.len() as u32;
         self.launches.discard(beat.first_end..last, |publication| {

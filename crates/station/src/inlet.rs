@@ -34,6 +34,18 @@ pub enum Source {
         /// How often it still comes.
         left: usize,
     },
+    /// Frames, each from an instant on.
+    #[cfg(test)]
+    Timed {
+        /// When they come, and their bytes after the EtherType.
+        arrivals: Vec<(Tai, Vec<u8>)>,
+        /// How many were read.
+        read: usize,
+        /// Their tag.
+        tag: link::Tag,
+        /// What a clock shows.
+        now: std::sync::Arc<std::sync::atomic::AtomicI64>,
+    },
 }
 
 impl Source {
@@ -48,6 +60,15 @@ impl Source {
                 tag: None,
                 stamp: datagram.stamp,
             })),
+            #[cfg(test)]
+            Self::Timed { arrivals, read, tag, now } => {
+                let now = Tai(now.load(std::sync::atomic::Ordering::Relaxed));
+                let Some(index) = arrivals.get(*read).filter(|(at, _)| *at <= now).map(|_| *read) else {
+                    return Ok(None);
+                };
+                *read += 1;
+                Ok(Some(Received { frame: &[], uadp: &arrivals[index].1, tag: Some(*tag), stamp: None }))
+            }
             #[cfg(test)]
             Self::Scripted { uadp, tag, left } => {
                 let some = *left > 0;
@@ -87,7 +108,7 @@ impl Inlet {
             Source::Xdp(receiver) => receiver.drops(),
             Source::Udp(receiver) => receiver.drops(),
             #[cfg(test)]
-            Source::Scripted { .. } => Ok(0),
+            Source::Scripted { .. } | Source::Timed { .. } => Ok(0),
         };
         Dropped { interface: self.interface.as_ref().into(), frames: frames.unwrap_or(0) }
     }
@@ -110,6 +131,8 @@ impl Inlet {
             Source::Udp(receiver) => receiver.wait(sleep),
             #[cfg(test)]
             Source::Scripted { left, .. } => Ok(*left > 0),
+            #[cfg(test)]
+            Source::Timed { .. } => Ok(false),
         };
         if let Err(error) = &waited {
             failed(&self.ends, ends, error, now(), trace);
@@ -218,8 +241,9 @@ fn take(
     let mine = tag == end.tag;
     let reception = mine.then(|| end.endpoint.receive(received.uadp));
     let at = clock();
-    if mine {
-        end.endpoint.decoded(at);
+    let reception = reception.map(|reception| end.endpoint.decoded(at, reception));
+    if let (Some(standing), Some(reception)) = (&mut end.standing, reception) {
+        standing.read(cycle, reception);
     }
     if let Some(Reception::Message { counter, superseded }) = reception {
         end.record(trace, arrived(counter, superseded, false, at));

@@ -124,7 +124,7 @@ fn a_message_in_time_is_taken_and_nothing_is_refused() {
 fn a_kept_backlog_is_drained_once_on_request_to_its_stream() {
     let scenario = scenario();
     let mut bench = Bench::new(message(&scenario, 1), tag(&scenario), 5);
-    bench.beat.backlog = scenario::Backlog::Keep;
+    bench.beat.backlog = scenario::Backlog::KEEP;
     let stream = bench.beat.ends[0].stream;
     let left = |bench: &mut Bench, request| {
         bench.beat.asked(request);

@@ -8,6 +8,7 @@
 
 mod beat;
 mod departure;
+mod engine;
 mod executive;
 mod inlet;
 mod launch;
@@ -15,16 +16,22 @@ mod outlet;
 mod outside;
 #[cfg(test)]
 mod outside_tests;
+mod parts;
+#[cfg(test)]
+mod phase_tests;
 mod role;
 mod scheduling;
 mod sends;
 mod sockets;
 mod spec;
+#[cfg(test)]
+mod standing_tests;
 mod ways;
 mod worker;
 
 pub use beat::{Beat, End, Times};
 pub use departure::{Departure, Launch, Txtime};
+pub use engine::Engine;
 pub use executive::{Executive, Span};
 pub use inlet::{Inlet, Source};
 pub use outlet::{Outlet, Target};
@@ -32,6 +39,7 @@ pub use outside::{Outside, image_name};
 pub use role::role_process;
 pub use scheduling::Scheduling;
 pub use spec::{
-    Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, WorkerFinished, WorkerSpec, cells, drain_request, workers,
+    Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, ThreadSpec, WorkerFinished, WorkerSpec, cells,
+    drain_request, workers,
 };
 pub use ways::{Link, Reached};

@@ -10,6 +10,8 @@ use rt::image::{Image, ImageSpec, Life, Link, Reader, Writer};
 use scenario::{Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
+use crate::engine::Delivers;
+
 /// BuiltInTypes of the fields (OPC 10000-6 §5.1.2).
 const BOOLEAN: u8 = 1;
 const INT64: u8 = 8;
@@ -17,17 +19,26 @@ const UINT64: u8 = 9;
 /// StatusCode of inputs that may not be used: BadNoData (OPC 10000-4 §7.39).
 const BAD_NO_DATA: u32 = 0x809B_0000;
 
-/// The engine's side of an image.
+/// The engine's side of an image, or half of it for one thread.
 #[derive(Debug)]
 pub struct Outside {
-    inputs: Writer,
-    outputs: Option<Reader>,
+    /// What the application is given through; none in the half that takes.
+    inputs: Option<Writer>,
+    /// What is looked at; none in the half that gives.
+    outputs: Option<Outputs>,
     image: Image,
     /// Bytes of values among the inputs.
     values: usize,
+    _link: Option<Link>,
+}
+
+/// What the application leaves.
+#[derive(Debug)]
+struct Outputs {
+    /// None at an end that sends nothing.
+    written: Option<Reader>,
     /// How often the application had done something at the last glance.
     stirred: u64,
-    _link: Link,
 }
 
 /// What the file of an end's image is called: `STREAM.writer` or `STREAM.reader`.
@@ -51,7 +62,19 @@ impl Outside {
         let inputs = image.input_writer().map_err(told)?;
         let outputs = (sent > 0).then(|| image.output_reader()).transpose().map_err(told)?;
         let link = image.link_at(path).map_err(told)?;
-        Ok(Self { inputs, outputs, image, values, stirred: 0, _link: link })
+        let outputs = Outputs { written: outputs, stirred: 0 };
+        Ok(Self { inputs: Some(inputs), outputs: Some(outputs), image, values, _link: Some(link) })
+    }
+
+    /// The half that gives, and the half that takes.
+    pub(crate) fn halves(mut self) -> (Self, Self) {
+        let (outputs, image) = (self.outputs.take(), self.image.clone());
+        (self, Self { inputs: None, outputs, image, values: 0, _link: None })
+    }
+
+    /// Whether it is the half that takes, or all.
+    pub(crate) fn takes(&self) -> bool {
+        self.outputs.is_some()
     }
 
     /// Says that the cycles begin.
@@ -62,11 +85,12 @@ impl Outside {
 
     /// Gives what the application phase of `cycle`, at `now`, has; `fresh` when a message came since the one before.
     #[inline]
-    pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, endpoint: &Endpoint) {
+    pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, endpoint: &impl Delivers) {
+        let Some(inputs) = &mut self.inputs else { return };
         let given = endpoint.delivered(now);
-        self.inputs.set_status(if given.status == Status::Good { 0 } else { BAD_NO_DATA });
+        inputs.set_status(if given.status == Status::Good { 0 } else { BAD_NO_DATA });
         let values = self.values;
-        self.inputs.write(cycle, now, |bytes| {
+        inputs.write(cycle, now, |bytes| {
             let (variables, rest) = bytes.split_at_mut(values.min(bytes.len()));
             if variables.len() == given.values.len() {
                 variables.copy_from_slice(given.values);
@@ -83,23 +107,20 @@ impl Outside {
 
     /// Takes what the application wrote last into what is published; nothing new leaves it as it was.
     #[inline]
-    pub(crate) fn take(&mut self, cycle: i64, at: Tai, endpoint: &mut Endpoint) -> EventKind {
+    pub(crate) fn take(&mut self, cycle: i64, at: Tai, endpoint: &mut impl Delivers) -> Option<EventKind> {
+        let Outputs { written, stirred } = self.outputs.as_mut()?;
         let beats = self.image.application_heartbeat();
-        let stirred = std::mem::replace(&mut self.stirred, beats) != beats;
+        let stirred = std::mem::replace(stirred, beats) != beats;
         let (mut new, mut answered_after) = (stirred, None);
-        if let Some(outputs) = &mut self.outputs {
+        if let Some(outputs) = written {
             let written = outputs.read().filter(|written| written.fresh);
             new = written.is_some();
             if let Some(written) = written {
-                let place = endpoint.outputs();
-                if place.len() == written.bytes.len() {
-                    place.copy_from_slice(written.bytes);
-                }
-                let known = endpoint.answered(written.cycle);
+                let known = endpoint.replace(written.bytes, written.cycle);
                 answered_after = u64::try_from(cycle.saturating_sub(written.cycle)).ok().filter(|_| known);
             }
         }
-        EventKind::Outside { cycle, at, new, stirred, answered_after }
+        Some(EventKind::Outside { cycle, at, new, stirred, answered_after })
     }
 }
 

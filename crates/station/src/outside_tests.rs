@@ -130,7 +130,7 @@ fn what_was_written_last_is_published_on_and_answers_name_their_inputs() {
         let looked = outside.take(cycle, at, &mut echo);
         let new = cycle % 2 == 0;
         let answered_after = new.then_some(0);
-        assert_eq!(looked, EventKind::Outside { cycle, at, new, stirred: new, answered_after });
+        assert_eq!(looked, Some(EventKind::Outside { cycle, at, new, stirred: new, answered_after }));
         let out = echo.publish(0).unwrap();
         published.push((out.counter, out.repeated));
         assert_eq!(echo.outputs().to_vec(), [cycle as u8 & !1; 16]);

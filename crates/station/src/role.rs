@@ -53,6 +53,7 @@ fn role(spec: &RoleSpec) -> Result<Finished, String> {
         .iter()
         .map(|worker| Worker::open(spec, worker, &scenario, &mut sockets))
         .collect::<Result<Vec<_>, _>>()?;
+    let workers: Vec<_> = workers.into_iter().flatten().collect();
     let reached = sockets.reached();
     let terminated = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))

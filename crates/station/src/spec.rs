@@ -30,6 +30,11 @@ pub fn drain_request(number: u32, stream: Option<u16>) -> u64 {
     u64::from(number) << 32 | stream.map_or(0, |stream| u64::from(stream) + 1)
 }
 
+/// Which request to drain it is.
+pub(crate) fn request_number(request: u64) -> u32 {
+    (request >> 32) as u32
+}
+
 /// Whether a request to drain is to the ends of `stream`.
 pub(crate) fn is_asked(request: u64, stream: u16) -> bool {
     let wanted = request & 0xffff_ffff;
@@ -45,7 +50,7 @@ pub struct RoleSpec {
     pub namespace: Option<PathBuf>,
     /// The scenario, as read.
     pub scenario: String,
-    /// Its cyclic threads.
+    /// Its cyclic threads, by what they drive.
     pub workers: Vec<WorkerSpec>,
     /// Cycles begin for so long, in nanoseconds; none goes on until told to stop.
     pub duration_ns: Option<i64>,
@@ -72,15 +77,22 @@ pub struct RoleSpec {
     pub wait: Wait,
 }
 
-/// One cyclic thread.
+/// Ends that keep time together: in one cyclic thread, or in three with a phase each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSpec {
     /// The stream ends it drives.
     pub ends: Vec<EndSpec>,
-    /// Descriptor of the trace ring.
-    pub trace: RawFd,
+    /// One thread for all phases; or three, for the subscribe, the application and the publish phase.
+    pub threads: Vec<ThreadSpec>,
     /// Descriptors of the rings for transmit timestamps, one for each of [`WorkerSpec::outlets`].
     pub stamps: Vec<RawFd>,
+}
+
+/// One cyclic thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSpec {
+    /// Descriptor of its trace ring.
+    pub trace: RawFd,
     /// Processor to run on.
     pub cpu: usize,
 }
@@ -221,11 +233,15 @@ pub fn workers<'a>(
             }
         }
     }
-    let worker = |ends: &[EndSpec]| WorkerSpec { ends: ends.to_vec(), trace: -1, stamps: Vec::new(), cpu: 0 };
+    let worker = |ends: &[EndSpec], threads| {
+        let thread = ThreadSpec { trace: -1, cpu: 0 };
+        WorkerSpec { ends: ends.to_vec(), threads: vec![thread; threads], stamps: Vec::new() }
+    };
     match scenario.threads {
-        Threads::Stream => ends.chunks(1).map(worker).collect(),
-        Threads::Host if ends.is_empty() => Vec::new(),
-        Threads::Host => vec![worker(&ends)],
+        Threads::Stream => ends.chunks(1).map(|end| worker(end, 1)).collect(),
+        Threads::Host | Threads::Phase if ends.is_empty() => Vec::new(),
+        Threads::Host => vec![worker(&ends, 1)],
+        Threads::Phase => vec![worker(&ends, 3)],
     }
 }
 

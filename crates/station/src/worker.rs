@@ -7,9 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use link::Departure;
 use measure::{Event, EventKind, Side};
+use pubsub::StandingBacklog;
 use rt::clock::SystemClock;
 use rt::ring::{Producer, Ring};
-use scenario::{ApplicationKind, Backlog, HostId, Scenario, StreamEnd};
+use scenario::{ApplicationKind, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
 
 use crate::beat::{Beat, End, Times};
@@ -20,7 +21,11 @@ use crate::outside::{Outside, image_name};
 use crate::scheduling::{self, Scheduling};
 use crate::sends::{Publication, Sends};
 use crate::sockets::{Entrance, Sockets};
-use crate::spec::{EndSpec, OutletSpec, RoleSpec, WorkerFinished, WorkerSpec, cells};
+use crate::spec::{EndSpec, OutletSpec, RoleSpec, ThreadSpec, WorkerFinished, WorkerSpec, cells};
+
+/// SCHED_FIFO priority of a thread that runs all phases, or the application phase. Where phases have threads of their own
+/// what the wire sees comes first, then what it brings.
+const PRIORITY: u8 = 80;
 
 /// A cyclic thread before it starts.
 pub(crate) struct Worker {
@@ -31,13 +36,15 @@ pub(crate) struct Worker {
     /// One for each outlet; they go to the threads that fetch stamps.
     stamps: Vec<Producer>,
     cpu: usize,
+    /// Its priority where it has SCHED_FIFO.
+    priority: u8,
     tai_minus_utc: Nanos,
     /// Base time of the cycles, where counters begin with the number of their cycle since then.
     counted_since: Option<Tai>,
 }
 
 impl Worker {
-    /// Opens the sockets and rings of a thread.
+    /// Opens the sockets and rings of a thread; or of three threads, with a phase each.
     ///
     /// # Errors
     /// What could not be opened, in words.
@@ -46,7 +53,7 @@ impl Worker {
         worker: &WorkerSpec,
         scenario: &Scenario,
         sockets: &mut Sockets<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Vec<Self>, String> {
         let names = worker.outlets(scenario);
         let (mut outlets, mut places): (Vec<Outlet>, Vec<usize>) = (Vec::new(), Vec::new());
         for (number, wanted) in names.iter().enumerate() {
@@ -86,13 +93,32 @@ impl Worker {
             beats.push(beat);
         }
         let attach = |number: &_| Ring::attach_inherited(*number).map_err(|error| error.to_string());
-        let ring = attach(&worker.trace)?;
-        let trace = ring.producer().map_err(|error| error.to_string())?;
         let produce = |number: &_| attach(number)?.producer().map_err(|error| error.to_string());
         let stamps = kept.iter().filter_map(|name| worker.stamps.get(*name)).map(produce).collect::<Result<_, _>>()?;
         let tai_minus_utc = sockets.tai_minus_utc();
         let counted_since = spec.absolute_counters.then_some(scenario.base_time);
-        Ok(Self { beats, outlets, ring, trace, stamps, cpu: worker.cpu, tai_minus_utc, counted_since })
+        let thread = |thread: &ThreadSpec, priority, beats, outlets, stamps| {
+            let ring = attach(&thread.trace)?;
+            let trace = ring.producer().map_err(|error| error.to_string())?;
+            let cpu = thread.cpu;
+            Ok::<_, String>(Self { beats, outlets, ring, trace, stamps, cpu, priority, tai_minus_utc, counted_since })
+        };
+        let [reads, computes, writes] = match &worker.threads[..] {
+            [all] => return Ok(vec![thread(all, PRIORITY, beats, outlets, stamps)?]),
+            [reads, computes, writes] => [reads, computes, writes],
+            other => return Err(format!("{} threads for these ends: there may be one or three", other.len())),
+        };
+        let mut parts = [const { Vec::new() }; 3];
+        for beat in beats {
+            let apart = beat.apart()?;
+            parts.iter_mut().zip(apart).for_each(|(parts, beat)| parts.push(beat));
+        }
+        let [reading, computing, writing] = parts;
+        Ok(vec![
+            thread(reads, PRIORITY + 1, reading, Vec::new(), Vec::new())?,
+            thread(computes, PRIORITY, computing, Vec::new(), Vec::new())?,
+            thread(writes, PRIORITY + 2, writing, outlets, stamps)?,
+        ])
     }
 
     /// Runs the thread from its preparation to its last cycle.
@@ -111,7 +137,7 @@ impl Worker {
             .then(|| scheduling::share(self.beats.iter().map(|beat| &beat.times), spec.wait))
             .flatten();
         let requested = rt::thread::Requested {
-            fifo_priority: (wished == Scheduling::Fifo).then_some(80),
+            fifo_priority: (wished == Scheduling::Fifo).then_some(self.priority),
             // The kernel gives deadlines only to threads that may run on every processor.
             cpu: (spec.realtime && deadline.is_none()).then_some(self.cpu),
             lock_memory: spec.realtime,
@@ -209,7 +235,7 @@ pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]
             publish: phases.publish.of(cycle),
         };
         // An end that reads one message a cycle counts for itself.
-        let shared = known.get(&times).copied().filter(|_| scenario.backlog == Backlog::Drain);
+        let shared = known.get(&times).copied().filter(|_| !scenario.backlog.is_kept());
         match shared {
             Some(index) => found[index].1.push(end),
             None => {
@@ -224,17 +250,20 @@ pub(crate) fn rhythms<'a>(scenario: &Scenario, host: HostId, ends: &'a [EndSpec]
 fn open_end(spec: &RoleSpec, scenario: &Scenario, end: &EndSpec, outlet: Option<usize>) -> Result<End, String> {
     let stream = &scenario.streams[end.stream];
     let (side, which) = if end.writer { (Side::Writer, StreamEnd::Writer) } else { (Side::Reader, StreamEnd::Reader) };
-    let endpoint = stream.engine(scenario, which).map_err(|error| format!("stream {}: {error}", stream.name))?;
-    let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);
+    let mut endpoint = stream.engine(scenario, which).map_err(|error| format!("stream {}: {error}", stream.name))?;
+    let mut outside = None;
     if stream.application(which) == ApplicationKind::Image {
         let folder = spec.images.as_ref().ok_or("no folder for the images of applications")?;
-        opened.endpoint = opened.endpoint.outside(stream.receive_timeout());
-        let offered = Outside::offer(&mut opened.endpoint, &folder.join(image_name(scenario, end.stream, which)));
-        opened.outside = Some(offered.map_err(|error| format!("stream {}: {error}", stream.name))?);
+        endpoint = endpoint.outside(stream.receive_timeout());
+        let offered = Outside::offer(&mut endpoint, &folder.join(image_name(scenario, end.stream, which)));
+        outside = Some(offered.map_err(|error| format!("stream {}: {error}", stream.name))?);
     }
+    let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);
+    opened.outside = outside;
     opened.outlet = outlet;
     opened.launch = outlet.filter(|_| stream.launch).map(|_| stream.offset);
     opened.start = stream.start;
+    opened.standing = scenario.backlog.drain_after().filter(|_| end.receives(scenario)).map(StandingBacklog::new);
     Ok(opened)
 }
 

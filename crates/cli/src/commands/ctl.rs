@@ -34,7 +34,7 @@ enum Request {
     Stop,
     /// Write what was measured into a part folder and go on
     Rotate,
-    /// Let readers empty their queues once, with `backlog = "keep"`
+    /// Let readers empty their queues once, with `backlog = "keep"`, and say how many messages waited
     Drain,
 }
 
@@ -62,11 +62,36 @@ impl Arguments {
             match self.request {
                 Request::Status => tell(&answer),
                 Request::Stop => println!("{}: it ends now and writes its results", path.display()),
-                Request::Drain => println!("{}: readers drain in their next cycle", path.display()),
+                Request::Drain => return drained(&answer),
                 Request::Rotate => println!("written to {}", answer["part"].as_str().unwrap_or("?")),
             }
         }
         Ok(MET)
+    }
+}
+
+/// Tells what waited at each end; an end that did not drain is an error.
+fn drained(answer: &Value) -> Outcome {
+    let list = |key: &str| answer[key].as_array().cloned().unwrap_or_default();
+    let end = |of: &Value| {
+        let text = |key: &str| of[key].as_str().unwrap_or("?").to_owned();
+        format!("stream {} at {} ({})", text("stream"), text("host"), text("end"))
+    };
+    for drained in list("drained") {
+        let waited = match drained["messages"].as_u64() {
+            Some(0) => "nothing waited".to_owned(),
+            Some(1) => "1 message waited".to_owned(),
+            messages => format!("{} messages waited", messages.unwrap_or(0)),
+        };
+        println!("{}: {waited}, drained in cycle {}", end(&drained), drained["cycle"]);
+    }
+    match &list("silent")[..] {
+        [] => Ok(MET),
+        silent => {
+            let silent: Vec<_> = silent.iter().map(end).collect();
+            let text = "has not drained in time: its host stands still, or its queue never ends";
+            Err(Failure::machine(format!("{}: {text}", silent.join(", "))))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use units::Nanos;
 
 use super::NONE;
 use crate::breaches::BreachLog;
+use crate::drains::Drain;
 use crate::gaps::Gaps;
 use crate::index::Index;
 use crate::outside::OutsideLog;
@@ -49,8 +50,8 @@ pub(crate) struct EndLog {
     pub(crate) outliers: Vec<Outlier>,
     /// First cycle and number of cycles left out.
     pub(crate) skipped: Vec<(i64, u32)>,
-    /// Cycles in which all that waited was read on request, and how many messages more than one that was.
-    pub(crate) drained: Vec<(i64, u32)>,
+    /// Cycles in which all that waited was read.
+    pub(crate) drained: Vec<Drain>,
     /// When receiving first failed, by error number.
     pub(crate) receive_failed: BTreeMap<i32, i64>,
     /// When the time was set, and how far it went.

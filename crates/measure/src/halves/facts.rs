@@ -5,10 +5,11 @@
 
 use scenario::{BreachChange, Condition};
 
-use crate::Phase;
 use crate::breaches::Noticed;
 use crate::collect::{EndLog, First, FirstSend, NONE, Outlier, Ran, Send, StreamLog};
+use crate::drains::Drain;
 use crate::refusals::{Flood, Kinds};
+use crate::{DrainCause, Phase};
 
 /// How many numbers a fact has room for.
 pub(crate) const VALUES: usize = 8;
@@ -49,7 +50,8 @@ pub(crate) enum What {
     ReceiveFailed,
     /// The time was set: instant, how far.
     Step,
-    /// A queue was emptied on request: cycle, how many messages more than usual.
+    /// A queue was emptied: cycle, how many messages more than usual, 1 on request, number of the request or how many cycles
+    /// messages were late.
     Drained,
     /// A breach began or ended: condition, 1 when it ended, cycle, counter, instant.
     Breach,
@@ -164,7 +166,13 @@ fn series(end: &EndLog) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
     let skipped = end.skipped.iter().map(|&(cycle, cycles)| (What::Skipped, values([cycle, cycles.into()])));
     let failed = end.receive_failed.iter().map(|(&errno, &at)| (What::ReceiveFailed, values([i64::from(errno), at])));
     let steps = end.steps.iter().map(|&(at, by)| (What::Step, values([at, by])));
-    let drained = end.drained.iter().map(|&(cycle, more)| (What::Drained, values([cycle, more.into()])));
+    let drained = end.drained.iter().map(|drain| {
+        let (asked, which) = match drain.cause {
+            DrainCause::Asked { number } => (1, number),
+            DrainCause::Standing { late } => (0, late),
+        };
+        (What::Drained, values([drain.cycle, drain.messages.into(), asked, which.into()]))
+    });
     // What was carried over from an earlier part is told by that part.
     let breaches = end.breaches.noticed().iter().filter(|noticed| !noticed.carried).map(|noticed| {
         let ended = i64::from(noticed.change == BreachChange::Ended);
@@ -247,7 +255,16 @@ pub(crate) fn take(log: &mut StreamLog, fact: &Fact, shift: i64) -> Result<(), S
             *first = b.min(*first);
         }
         What::Step => end.steps.push((a, b)),
-        What::Drained => end.drained.push((cycle(a), u32::try_from(b).map_err(|_| wrong())?)),
+        What::Drained => {
+            let (messages, which) = (handle(b)?, known(d).map_or(Ok(0), handle)?);
+            // Where it does not say why, it was written when there were requests alone.
+            let cause = match known(c) {
+                None | Some(1) => DrainCause::Asked { number: which },
+                Some(0) => DrainCause::Standing { late: which },
+                Some(_) => return Err(wrong()),
+            };
+            end.drained.push(Drain { cycle: cycle(a), messages, cause });
+        }
         What::Breach => {
             let condition = usize::try_from(a).ok().and_then(|index| Condition::ALL.get(index)).ok_or_else(wrong)?;
             let change = if b == 0 { BreachChange::Began } else { BreachChange::Ended };

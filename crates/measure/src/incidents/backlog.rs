@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::Seen;
 use crate::collect::{NONE, Outlier};
+use crate::drains::Drain;
 use crate::explain::Beat;
-use crate::{Incident, kinds, words};
+use crate::{DrainCause, Incident, kinds, words};
 
 /// So many readings in a row make something usual, or a backlog.
 const STANDING: usize = 32;
@@ -31,6 +32,13 @@ struct Reading {
 
 /// Finds the standing backlogs of a stream.
 pub(super) fn standing(seen: &Seen<'_>) -> Vec<Incident> {
+    let mut found = stood(seen);
+    found.append(&mut ended_by_themselves(seen, &found));
+    found
+}
+
+/// Those that the readings show.
+fn stood(seen: &Seen<'_>) -> Vec<Incident> {
     let readings = readings(seen);
     let Some((usual, stretches)) = stretches(&readings) else { return Vec::new() };
     let incident = |(index, stretch): (usize, &Stretch)| {
@@ -46,7 +54,7 @@ pub(super) fn standing(seen: &Seen<'_>) -> Vec<Incident> {
         let until = match (stretch.range.end == readings.len(), followed) {
             (true, _) => "to the end of the run".to_owned(),
             (false, true) => format!("to cycle {last}, when it changed"),
-            (false, false) => match on_request(seen, last, stretch.level) {
+            (false, false) => match drained(seen, last, stretch.level) {
                 Some(drained) => format!("to cycle {last}, when {drained}"),
                 None => format!("to cycle {last}, when it drained"),
             },
@@ -55,7 +63,7 @@ pub(super) fn standing(seen: &Seen<'_>) -> Vec<Incident> {
         let cause = format!(
             "stream {}: from cycle {} on {} {} instead of {usual} cycles, {until}, though the hosts are punctual; {}: a \
              queue of {} on the way is filled and emptied by one a cycle and does not drain by itself; `backlog = \
-             \"drain\"` in [time] empties it, `downbeat ctl drain` does so once",
+             \"drain\"` in [time] empties it, `drain_after` when it has stood for so long, `downbeat ctl drain` once",
             seen.stream.name,
             first.cycle,
             if seen.stream.echo { "counters come back after" } else { "messages are read after" },
@@ -184,18 +192,63 @@ fn hiccup(seen: &Seen<'_>, first: Reading) -> Option<String> {
     ))
 }
 
-/// The request that ended a backlog whose last late message was read in cycle `last`, in words. A message that was under
-/// way at the drain is read `level` cycles later at most.
-fn on_request(seen: &Seen<'_>, last: i64, level: i64) -> Option<String> {
+/// The drain that ended a backlog whose last late message was read in cycle `last`, in words. A message that was under way
+/// at the drain is read `level` cycles later at most.
+fn drained(seen: &Seen<'_>, last: i64, level: i64) -> Option<String> {
     let near = last.saturating_sub(level)..=last.saturating_add(level);
-    let of = |side: usize| seen.log.ends[side].drained.iter().map(move |&(cycle, messages)| (side, cycle, messages));
-    let emptied = (0..2).flat_map(of).filter(|(_, cycle, messages)| *messages > 0 && near.contains(cycle));
-    let (side, cycle, messages) = emptied.max_by_key(|(_, _, messages)| *messages)?;
-    Some(format!(
-        "{} was asked to drain its queue and read {} more in cycle {cycle}",
-        seen.host(side),
-        words::number(messages.into(), "message")
-    ))
+    let emptied = drains(seen).filter(|(_, drain)| near.contains(&drain.cycle));
+    let (side, drain) = emptied.max_by_key(|(_, drain)| drain.messages)?;
+    let why = match drain.cause {
+        DrainCause::Asked { .. } => format!("{} was asked to drain its queue", seen.host(side)),
+        DrainCause::Standing { .. } => format!("{} drained its queue by itself{}", seen.host(side), after(seen)),
+    };
+    Some(format!("{why} and read {} more in cycle {}", words::number(drain.messages.into(), "message"), drain.cycle))
+}
+
+/// All drains of either end that found something.
+fn drains<'a>(seen: &'a Seen<'_>) -> impl Iterator<Item = (usize, &'a Drain)> {
+    let of = |side: usize| seen.log.ends[side].drained.iter().map(move |drain| (side, drain));
+    (0..2).flat_map(of).filter(|(_, drain)| drain.messages > 0)
+}
+
+fn after(seen: &Seen<'_>) -> String {
+    let cycles = seen.scenario.backlog.drain_after();
+    cycles.map_or_else(String::new, |cycles| format!(" (`drain_after = {cycles}`)"))
+}
+
+/// Backlogs that a reader ended by itself, but for those of `told`: they stood for too short a time to be found by the
+/// readings.
+fn ended_by_themselves(seen: &Seen<'_>, told: &[Incident]) -> Vec<Incident> {
+    let stood = seen.scenario.backlog.drain_after().map_or(0, |cycles| i64::from(cycles.get()));
+    let incident = |(side, drain): (usize, &Drain)| {
+        let DrainCause::Standing { late } = drain.cause else { return None };
+        // It read the late messages in so many cycles, the last of them that of the drain.
+        let at = seen.cycle_start(side, drain.cycle.saturating_sub(stood).saturating_add(1));
+        let end = seen.cycle_start(side, drain.cycle);
+        let known = |incident: &Incident| {
+            let lasted =
+                incident.lasted_ns.unwrap_or(0).saturating_add(i64::from(late).saturating_mul(seen.stream.cycle.0));
+            (incident.at_ns..=incident.at_ns.saturating_add(lasted)).contains(&end)
+        };
+        if told.iter().any(known) {
+            return None;
+        }
+        let cause = format!(
+            "stream {}: {} read messages late by {} in {} on end{}, then drained its queue by itself and read {} more in \
+             cycle {}",
+            seen.stream.name,
+            seen.host(side),
+            words::number(late.into(), "cycle"),
+            words::number(stood as u64, "cycle"),
+            after(seen),
+            words::number(drain.messages.into(), "message"),
+            drain.cycle
+        );
+        let mut incident = seen.incident(kinds::STANDING_BACKLOG, at, cause, stood as u64);
+        incident.lasted_ns = Some(end.saturating_sub(at));
+        Some(incident)
+    };
+    drains(seen).filter_map(incident).collect()
 }
 
 /// Whether the hosts were punctual from cycle `first` to `last`: late in at most a quarter of the cycles.

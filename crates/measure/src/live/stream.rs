@@ -75,7 +75,7 @@ pub struct EndCounts {
     pub refused: u64,
     /// Launches that an overrun skipped.
     pub launches_skipped: u64,
-    /// Overruns: how often cycles were left out.
+    /// Overruns: how often cycles were left out; of threads with a phase each, all of them.
     pub overruns: u64,
     /// Cycles left out.
     pub cycles_skipped: u64,
@@ -108,6 +108,8 @@ pub struct StreamFigures {
     newest: Option<u64>,
     /// The latest instant that each end told of.
     now: [Tai; 2],
+    /// The first cycle after those that each end is known to have left out.
+    skipped_until: [Option<i64>; 2],
     echo: bool,
     tag: (u16, u8),
     pub(super) outlier_after: i64,
@@ -132,6 +134,7 @@ impl StreamFigures {
             first: None,
             newest: None,
             now: [Tai(0); 2],
+            skipped_until: [None; 2],
             echo: stream.echo,
             tag: (stream.vid, stream.pcp),
             outlier_after: outlier_after(stream.cycle),
@@ -207,10 +210,17 @@ impl StreamFigures {
                 self.application(end, repeated, missed)
             }
             EventKind::Phase { phase, due, late, took, .. } => self.phase(end, phase, Ran { due, late, took }),
-            EventKind::Skipped { cycles, .. } => {
+            EventKind::Skipped { cycle, cycles } => {
+                // Threads with a phase each leave out the same cycles when their host stands still.
+                let until = cycle.saturating_add(i64::from(cycles));
+                let known = self.skipped_until[end].replace(until.max(self.skipped_until[end].unwrap_or(until)));
+                let left = until.saturating_sub(known.map_or(cycle, |known| known.max(cycle)));
                 let counts = &mut self.counts.ends[end];
                 counts.overruns += 1;
-                counts.cycles_skipped += u64::from(cycles);
+                if left <= 0 {
+                    return None;
+                }
+                counts.cycles_skipped += left.cast_unsigned();
                 Some((self.now[end], What::Skipped(cycles)))
             }
             EventKind::ReceiveFailed { at, errno } => {

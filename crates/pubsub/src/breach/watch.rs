@@ -1,4 +1,4 @@
-//! What one end watches: it gathers what came since the last application phase, and makes evidence of it.
+//! What one end watches: it makes evidence of what came since the last application phase.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,6 +9,7 @@ use wire::BuiltInType;
 
 use super::{Action, Breach, BreachChange, BreachChanges, BreachRules, Condition, Evidence};
 use crate::data_set_reader::SEVERITY_BAD;
+use crate::endpoint::{Instead, Newest, Signs};
 use crate::image::ImageLayout;
 
 /// How far back it is remembered when a Source handed a counter over: beyond any round trip that is worth waiting for.
@@ -24,13 +25,12 @@ pub(crate) struct Watch {
     breaches: [Option<Breach>; Condition::COUNT],
     /// The counter with which each last changed.
     counters: [u64; Condition::COUNT],
-    seen: Seen,
+    /// What had come until the last application phase.
+    known: Signs,
     /// Newest counter of the application phases so far; none after a message that had no counter.
     last: Option<u64>,
-    /// The latest instant that it was told.
+    /// The latest application phase.
     pub(crate) now: Tai,
-    /// The message that was received last is of the stream, and nobody has told yet when it was decoded.
-    undated: bool,
     /// What a Source has published; empty at other ends.
     sent: Box<[Sent]>,
     publications: u64,
@@ -39,13 +39,11 @@ pub(crate) struct Watch {
     input: Option<Input>,
     /// What is published, if not what the application wrote.
     safe: Option<u64>,
-    withheld: Option<u64>,
     /// The values that the application last took.
     held: Box<[u8]>,
     overriding: Box<[u8]>,
     /// Places of values in what is read.
     reading: Places,
-    pub(crate) substitute: Substitute,
 }
 
 /// What goes out in the place of what the application wrote.
@@ -59,7 +57,7 @@ pub(crate) struct Substitute {
 
 /// Where an image has its variables and the Booleans before them.
 #[derive(Debug, Clone, Default)]
-struct Places {
+pub(crate) struct Places {
     /// One UInt64 that all variables share, or all of them.
     variables: Range<usize>,
     running: Option<usize>,
@@ -69,23 +67,6 @@ struct Places {
 enum Input {
     Held,
     Override(u64),
-}
-
-/// What came since the last application phase.
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    heard: bool,
-    inconsistent: Option<u64>,
-    substitute: bool,
-    newest: Option<Newest>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Newest {
-    counter: u64,
-    /// Timestamp of its DataSetMessage.
-    stamped: Option<i64>,
-    decoded: Option<Tai>,
 }
 
 /// A counter that was handed over.
@@ -102,21 +83,13 @@ struct Sent {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cycle {
     pub(crate) tai_minus_utc: Nanos,
-    /// The reader is in Timeout.
-    pub(crate) timed_out: bool,
     /// Cycles since the newest counter was written.
     pub(crate) elapsed: Option<u64>,
 }
 
 impl Watch {
-    /// `reads` and `writes` are the images of the end, `counters` the places of the counter in them.
-    pub(crate) fn new(
-        rules: BreachRules,
-        source: bool,
-        reads: &ImageLayout,
-        writes: Option<&ImageLayout>,
-        counters: (usize, usize),
-    ) -> Self {
+    /// `reads` is the image of what the end reads, `counter_at` the place of the counter in it.
+    pub(crate) fn new(rules: BreachRules, source: bool, reads: &ImageLayout, counter_at: usize) -> Self {
         let breach = |condition| rules.rule(condition).map(|rule| Breach::new(rule.recover));
         let sent = if source { REMEMBERED } else { 0 };
         let image = |layout: &ImageLayout| vec![0; layout.bytes()].into_boxed_slice();
@@ -124,91 +97,46 @@ impl Watch {
             rules,
             breaches: Condition::ALL.map(breach),
             counters: [0; Condition::COUNT],
-            seen: Seen::default(),
+            known: Signs::default(),
             last: None,
             now: Tai(0),
-            undated: false,
             sent: vec![Sent::default(); sent].into_boxed_slice(),
             publications: 0,
             stopped: false,
             input: None,
             safe: None,
-            withheld: None,
             held: image(reads),
             overriding: image(reads),
-            reading: Places::of(reads, counters.0),
-            substitute: writes.map_or_else(Substitute::default, |layout| Substitute {
-                image: image(layout),
-                places: Places::of(layout, counters.1),
-                published: false,
-            }),
+            reading: Places::of(reads, counter_at),
         }
-    }
-
-    /// Whether a message has no counter, but what its writer publishes in place of one.
-    pub(crate) fn is_substitute(&self, image: &[u8], status: u16) -> bool {
-        status & SEVERITY_BAD != 0 || self.reading.running.is_some_and(|at| image.get(at) == Some(&0))
-    }
-
-    /// A message whose variables differ: its writer is there, and no good sign otherwise.
-    #[cold]
-    pub(crate) fn inconsistent(&mut self, counter: u64) {
-        self.seen.inconsistent.get_or_insert(counter);
-        self.undated = true;
-    }
-
-    /// A message that is of no use here.
-    pub(crate) fn other(&mut self) {
-        self.undated = false;
-    }
-
-    /// A message without counter.
-    #[cold]
-    pub(crate) fn substituted(&mut self) {
-        (self.seen.heard, self.seen.substitute, self.undated) = (true, true, true);
-    }
-
-    /// A message with a counter, stamped when it was published; `news` if it is the newest now.
-    pub(crate) fn message(&mut self, counter: u64, stamped: Option<i64>, news: bool) {
-        (self.seen.heard, self.undated) = (true, true);
-        if news {
-            self.seen.newest = Some(Newest { counter, stamped, decoded: None });
-        }
-    }
-
-    /// When the message received last was decoded; tells whether it is of the stream.
-    pub(crate) fn decoded(&mut self, at: Tai) -> bool {
-        self.now = at;
-        let ours = core::mem::take(&mut self.undated);
-        if let Some(newest) = self.seen.newest.as_mut().filter(|newest| ours && newest.decoded.is_none()) {
-            newest.decoded = Some(at);
-        }
-        ours
     }
 
     /// Counter of the newest message since the last application phase.
-    pub(crate) fn fresh(&self) -> Option<u64> {
-        self.seen.newest.map(|newest| newest.counter)
+    pub(crate) fn fresh(&self, signs: &Signs) -> Option<u64> {
+        self.newest(signs).map(|newest| newest.counter)
+    }
+
+    fn newest(&self, signs: &Signs) -> Option<Newest> {
+        signs.newest.filter(|newest| self.known.newest.is_none_or(|known| known.number != newest.number))
+    }
+
+    /// Whether the writer was not heard for longer than the MessageReceiveTimeout, after it was heard.
+    fn is_timed_out(&self, signs: &Signs) -> bool {
+        let timeout = self.rules.receive_timeout;
+        let over = |heard: Tai| self.now.0 > heard.0.saturating_add(timeout.0);
+        timeout > Nanos::ZERO && signs.alive_at.is_some_and(over)
+    }
+
+    /// Whether what was read may be used, as of the last application phase.
+    pub(crate) fn is_good(&self, signs: &Signs) -> bool {
+        signs.alive_at.is_some() && !signs.bad && !self.is_timed_out(signs)
     }
 
     /// News for the application, before it is known whether it will be given it.
-    pub(crate) fn delivers(&mut self, image: &[u8], counter: u64) {
-        if self.input.is_some() {
-            self.withheld = Some(counter);
-            return;
+    pub(crate) fn delivers(&mut self, image: &[u8]) {
+        if self.input.is_none() && self.held.len() == image.len() {
+            self.held.copy_from_slice(image);
         }
-        self.withheld = None;
-        self.held.copy_from_slice(image);
-    }
-
-    /// Newest counter that the application was not given.
-    pub(crate) fn withheld(&self) -> Option<u64> {
-        self.withheld
-    }
-
-    /// The next counter is taken whatever it is.
-    pub(crate) fn forget(&mut self) {
-        self.withheld = None;
     }
 
     /// A Source has handed over a counter for the first time.
@@ -225,26 +153,30 @@ impl Watch {
     }
 
     /// Makes evidence of what came since the last call.
-    pub(crate) fn judge(&mut self, cycle: Cycle) -> BreachChanges {
-        let seen = core::mem::take(&mut self.seen);
+    pub(crate) fn judge(&mut self, signs: &Signs, cycle: Cycle) -> BreachChanges {
+        let newest = self.newest(signs);
+        let known = core::mem::replace(&mut self.known, *signs);
+        let (heard, substitute) = (signs.heard != known.heard, signs.substitutes != known.substitutes);
+        let inconsistent = (signs.inconsistent != known.inconsistent).then_some(signs.inconsistent_counter);
+        let timed_out = self.is_timed_out(signs);
         let mut changes = BreachChanges::NONE;
         if self.stopped {
             return changes;
         }
-        let missing = seen.newest.is_some_and(|newest| self.missing(newest.counter) > self.rules.allowed_missing);
-        let late = seen.newest.is_some_and(|newest| self.is_late(&newest, cycle));
-        if seen.substitute {
+        let missing = newest.is_some_and(|newest| self.missing(newest.counter) > self.rules.allowed_missing);
+        let late = newest.is_some_and(|newest| self.is_late(&newest, cycle));
+        if substitute {
             self.last = None;
         }
-        self.last = seen.newest.map(|newest| newest.counter).or(self.last);
+        self.last = newest.map(|newest| newest.counter).or(self.last);
         for condition in Condition::ALL {
             let bad = match condition {
-                Condition::Inconsistent => seen.inconsistent.is_some(),
-                Condition::Missed => missing && !seen.substitute,
+                Condition::Inconsistent => inconsistent.is_some(),
+                Condition::Missed => missing && !substitute,
                 Condition::Late => late,
-                Condition::Silent => cycle.timed_out,
+                Condition::Silent => timed_out,
             };
-            let evidence = match (bad, seen.heard) {
+            let evidence = match (bad, heard) {
                 (true, _) => Evidence::Bad,
                 (false, true) => Evidence::Good,
                 (false, false) => Evidence::None,
@@ -252,7 +184,7 @@ impl Watch {
             let Some(Some(breach)) = self.breaches.get_mut(condition.index()) else { continue };
             let Some(change) = breach.step(evidence) else { continue };
             changes.note(condition, change);
-            let shown = seen.inconsistent.filter(|_| condition == Condition::Inconsistent);
+            let shown = inconsistent.filter(|_| condition == Condition::Inconsistent);
             if let Some(counter) = self.counters.get_mut(condition.index()) {
                 *counter = shown.filter(|_| change == BreachChange::Began).or(self.last).unwrap_or(0);
             }
@@ -323,11 +255,15 @@ impl Watch {
 
     /// What is published; `None` for what the application wrote. What an Echo makes of an overriding value is no counter
     /// either.
-    pub(crate) fn output(&self, echo: bool) -> Option<u64> {
-        self.safe.or(match self.input {
+    pub(crate) fn instead(&self, echo: bool) -> Option<Instead> {
+        if self.stopped {
+            return Some(Instead::Nothing);
+        }
+        let value = self.safe.or(match self.input {
             Some(Input::Override(value)) if echo => Some(value),
             _ => None,
-        })
+        });
+        value.map(Instead::Value)
     }
 
     /// Whether nothing is published and taken any more.
@@ -345,6 +281,12 @@ impl Watch {
 }
 
 impl Substitute {
+    /// Of an end that writes this image, with the counter there.
+    pub(crate) fn of(writes: &ImageLayout, counter_at: usize) -> Self {
+        let image = vec![0; writes.bytes()].into_boxed_slice();
+        Self { image, places: Places::of(writes, counter_at), published: false }
+    }
+
     /// The image with `value` in all variables, and not running.
     pub(crate) fn image(&mut self, value: u64) -> &[u8] {
         self.places.fill(&mut self.image, value);
@@ -355,13 +297,18 @@ impl Substitute {
 impl Places {
     /// The counter is the first variable, and they are the last fields; a Boolean before them says whether its publisher
     /// runs.
-    fn of(image: &ImageLayout, counter: usize) -> Self {
+    pub(crate) fn of(image: &ImageLayout, counter: usize) -> Self {
         let fields = image.fields(0);
         let end = fields.last().map_or(counter, |field| field.offset + field.ty.bytes());
         Self {
             variables: counter..end,
             running: fields.iter().find(|field| field.ty == BuiltInType::Boolean).map(|field| field.offset),
         }
+    }
+
+    /// Whether a message has no counter, but what its writer publishes in place of one.
+    pub(crate) fn is_substitute(&self, image: &[u8], status: u16) -> bool {
+        status & SEVERITY_BAD != 0 || self.running.is_some_and(|at| image.get(at) == Some(&0))
     }
 
     /// Puts a value into all variables.

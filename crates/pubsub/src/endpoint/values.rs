@@ -7,7 +7,8 @@ use core::ops::Range;
 
 use units::{Nanos, Tai};
 
-use super::{Endpoint, EndpointConfig, Reception};
+use super::passed::Inputs;
+use super::{Computing, Endpoint, EndpointConfig};
 use crate::application::{Status, Step};
 use crate::counter::Role;
 use crate::error::LayoutError;
@@ -32,11 +33,6 @@ pub(super) struct Values {
 struct Outside {
     /// From when on, without a message, inputs are Bad.
     timeout: Nanos,
-    /// The message received last is news, or at least of the stream, and nobody has told yet when it was decoded.
-    undated: Option<bool>,
-    /// When the newest values, and when any message of the stream, was decoded.
-    newest_at: Option<Tai>,
-    heard_at: Option<Tai>,
     /// Which counter the inputs of a cycle had, at the cycle's number modulo the length.
     given: Box<[(i64, u64)]>,
     /// The newest inputs that were answered.
@@ -69,9 +65,9 @@ impl Endpoint {
         let (reads, writes) = (config.read.is_some(), config.write.is_some());
         let mut endpoint = Self::build(config, |layout, _| Some(ImageLayout::of(layout)))?;
         let behind = |there: bool, at: usize| if there { at + 8..at + 8 + bytes } else { 0..0 };
-        let (input_at, output_at) = endpoint.application.places();
+        let (input_at, output_at) = endpoint.computing.application.places();
         let (input, output) = (behind(reads, input_at), behind(writes, output_at));
-        endpoint.values = Some(Box::new(Values { input, output, outside: None }));
+        endpoint.computing.values = Some(Box::new(Values { input, output, outside: None }));
         Ok(endpoint)
     }
 
@@ -85,49 +81,63 @@ impl Endpoint {
     /// An endpoint without values of their own stays as it is.
     #[must_use]
     pub fn outside(mut self, timeout: Nanos) -> Self {
-        if let Some(values) = &mut self.values {
+        let Self { reading, computing, .. } = &mut self;
+        if let Some(values) = &mut computing.values {
             values.outside = Some(Box::new(Outside {
                 timeout,
-                undated: None,
-                newest_at: None,
-                heard_at: None,
                 given: vec![(i64::MIN, 0); OUTSIDE_CYCLES].into_boxed_slice(),
                 answered: i64::MIN,
             }));
-            self.application.leave_answers();
+            computing.application.leave_answers();
+            reading.outside();
         }
         self
     }
 
     /// What there is for the application outside, as of `now`.
     pub fn delivered(&self, now: Tai) -> Delivered<'_> {
-        let (Some(subscriber), Some(values)) = (&self.subscriber, &self.values) else {
+        self.computing.delivered(now, self.reading.inputs())
+    }
+
+    /// The values that are published behind the counter, as they were left; empty at an end that publishes none.
+    pub fn outputs(&mut self) -> &mut [u8] {
+        self.computing.values()
+    }
+
+    /// Takes note that the outputs were made from the inputs of `cycle`; tells whether those are remembered. An Echo
+    /// answers their counter from now on, unless newer inputs were answered before.
+    pub fn answered(&mut self, cycle: i64) -> bool {
+        self.computing.answered(cycle)
+    }
+}
+
+impl Computing {
+    /// What there is for the application outside: [`Endpoint::delivered`].
+    pub fn delivered<'a>(&'a self, now: Tai, inputs: Inputs<'a>) -> Delivered<'a> {
+        let Some(values) = self.values.as_ref().filter(|_| !inputs.image.is_empty()) else {
             let counter = self.application.outgoing();
             return Delivered { values: &[], counter, status: Status::Good, age: None };
         };
         let instead = self.watch.as_ref().and_then(|watch| watch.input());
-        let image = instead.unwrap_or(subscriber.image());
-        let (since, timeout) = values
-            .outside
-            .as_ref()
-            .map_or((None, Nanos::ZERO), |outside| (outside.heard_at.map(|at| now - at), outside.timeout));
+        let image = instead.unwrap_or(inputs.image);
+        let timeout = values.outside.as_ref().map_or(Nanos::ZERO, |outside| outside.timeout);
+        let since = inputs.signs.and_then(|signs| signs.heard_at).map(|at| now - at);
         let good = instead.is_none() && since.is_some_and(|since| since <= timeout);
         Delivered {
             values: image.get(values.input.clone()).unwrap_or(&[]),
             counter: self.application.counter(image),
             status: if good { Status::Good } else { Status::Bad },
-            age: values.outside.as_ref().and_then(|outside| outside.newest_at).map(|at| now - at),
+            age: inputs.signs.and_then(|signs| signs.newest_at).map(|at| now - at),
         }
     }
 
-    /// The values that are published behind the counter, as they were left; empty at an end that publishes none.
-    pub fn outputs(&mut self) -> &mut [u8] {
+    /// The values that are published: [`Endpoint::outputs`].
+    pub fn values(&mut self) -> &mut [u8] {
         let Self { values: Some(values), output, .. } = self else { return &mut [] };
         output.get_mut(values.output.clone()).unwrap_or(&mut [])
     }
 
-    /// Takes note that the outputs were made from the inputs of `cycle`; tells whether those are remembered. An Echo
-    /// answers their counter from now on, unless newer inputs were answered before.
+    /// The outputs were made from the inputs of `cycle`: [`Endpoint::answered`].
     pub fn answered(&mut self, cycle: i64) -> bool {
         let Self { values: Some(values), application, output, .. } = self else { return false };
         let Some(outside) = &mut values.outside else { return false };
@@ -144,8 +154,8 @@ impl Endpoint {
     }
 
     /// What an application phase leaves to do: values follow the counter, or their inputs are remembered.
-    pub(super) fn follow(&mut self, step: &Step) {
-        let Self { values: Some(values), subscriber, application, output, .. } = self else { return };
+    pub(super) fn follow(&mut self, step: &Step, inputs: Inputs<'_>) {
+        let Self { values: Some(values), application, output, .. } = self else { return };
         if let Some(outside) = &mut values.outside {
             if let Some(given) = outside.given.get_mut(place(step.cycle)) {
                 *given = (step.cycle, step.read.unwrap_or(0));
@@ -159,7 +169,7 @@ impl Endpoint {
                 output.chunks_exact_mut(counter.len()).for_each(|value| value.copy_from_slice(&counter));
             }
             Role::Echo if step.read.is_some() && !step.repeated => {
-                let read = subscriber.as_ref().and_then(|subscriber| subscriber.image().get(values.input.clone()));
+                let read = inputs.image.get(values.input.clone());
                 // Both directions have the same variables.
                 if let Some(read) = read.filter(|read| read.len() == output.len()) {
                     output.copy_from_slice(read);
@@ -171,25 +181,9 @@ impl Endpoint {
 }
 
 impl Values {
-    /// A message was received; when, is told later.
-    #[inline]
-    pub(super) fn received(&mut self, reception: &Reception) {
-        let Some(outside) = &mut self.outside else { return };
-        outside.undated = match reception {
-            Reception::Message { .. } => Some(true),
-            Reception::Old { repeated: true, .. } => Some(false),
-            _ => None,
-        };
-    }
-
-    /// When the message received last was decoded.
-    #[inline]
-    pub(super) fn decoded(&mut self, at: Tai) {
-        let Some(outside) = &mut self.outside else { return };
-        if let Some(news) = outside.undated.take() {
-            outside.heard_at = Some(at);
-            outside.newest_at = if news { Some(at) } else { outside.newest_at };
-        }
+    /// Where the values are in the image that is published.
+    pub(super) fn output(&self) -> Range<usize> {
+        self.output.clone()
     }
 }
 

@@ -322,6 +322,7 @@ pub(crate) fn run(frames: u64, kind: Kind) -> RunInput {
         counters: Counters { missed: Some(lost), repeated: Some(lost), ..Counters::default() },
         breaches: Vec::new(),
         applications: Vec::new(),
+        drains: Vec::new(),
         launch: measured.then(|| Launch {
             late: rows.iter().filter(|r| r.has(flags::HOST_OUTLIER)).count() as u64,
             late_after_ns: 25_000,

@@ -85,20 +85,33 @@ impl Seat {
         owners(word).map(|[_, _, application]| Self { own: application, engine: false })
     }
 
+    /// The engine's seat at a word that was [reset] and that nobody has used.
+    pub(crate) const fn first_of_engine() -> Self {
+        Self { own: 0, engine: true }
+    }
+
+    /// The application's there.
+    pub(crate) const fn first_of_application() -> Self {
+        Self { own: 2, engine: false }
+    }
+
     /// Index of the slot this side may use, always below [`SLOTS`].
     #[inline]
     pub fn slot(&self) -> usize {
         self.own as usize
     }
 
-    /// Writer: hands its filled slot over and gets another one, whose content is old.
+    /// Writer: hands its filled slot over and gets another one, whose content is old. Tells whether the reader had taken
+    /// the one before: true also before the first.
     #[inline]
-    pub fn publish(&mut self, word: &impl Word) {
+    pub fn publish(&mut self, word: &impl Word) -> bool {
         for _ in 0..ATTEMPTS {
-            if self.exchange(word, word.load(Ordering::Relaxed), FRESH) {
-                return;
+            let current = word.load(Ordering::Relaxed);
+            if self.exchange(word, current, FRESH) {
+                return current & FRESH == 0;
             }
         }
+        false
     }
 
     /// Reader: takes the middle slot when it is fresh; else keeps what it has and returns false.
@@ -162,7 +175,7 @@ mod tests {
         assert!(!reader.take(&word), "nothing is published");
         for value in 1..=100 {
             slots[writer.slot()] = value;
-            writer.publish(&word);
+            assert_eq!(writer.publish(&word), value % 3 == 1, "the one before was taken");
             assert_ne!(writer.slot(), reader.slot());
             if value % 3 == 0 {
                 assert!(reader.take(&word));
