@@ -14,7 +14,7 @@ use crate::image::ImageLayout;
 use crate::subscriber::{Admission, Staged, Subscriber};
 
 /// The part of an endpoint that takes messages. What there is for the [`Computing`](super::Computing) part is in
-/// [`Self::inputs`]; how far that has got comes back through [`Self::progress`].
+/// [`Self::inputs`]; how far that has got comes back as a [`Progress`](super::Progress).
 #[derive(Debug, Clone)]
 pub struct Reading {
     pub(super) subscriber: Option<Subscriber>,
