@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use units::Nanos;
 
-use crate::store::{ResultsError, failed};
+use crate::store::{ResultsError, failed, of_format};
 use crate::{Dist, Histogram, Machine};
 
 /// The format that the file names.
@@ -208,20 +208,9 @@ pub fn write_latency(path: &Path, latency: &LatencyFile) -> Result<(), ResultsEr
 /// It cannot be read, is cut short, of another format, or its figures do not fit each other.
 pub fn read_latency(path: &Path) -> Result<LatencyFile, ResultsError> {
     let text = fs::read(path).map_err(|source| ResultsError::Io { path: path.to_owned(), doing: "read", source })?;
-    let path = path.to_owned();
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| ResultsError::Broken {
-        path: path.clone(),
-        bytes: text.len() as u64,
-        found: error.to_string(),
-    })?;
-    let format = value.get("format").and_then(|format| format.as_str()).map(str::to_owned);
-    if format.as_deref() != Some(LATENCY_FORMAT) {
-        return Err(ResultsError::Format { path, found: format, expected: LATENCY_FORMAT });
-    }
-    let content = |found| ResultsError::Content { path: path.clone(), found };
-    let latency: LatencyFile = serde_json::from_value(value).map_err(|error| content(error.to_string()))?;
+    let latency: LatencyFile = of_format(path, &text, LATENCY_FORMAT)?;
     if latency.all.distribution.is_some() {
-        latency.all.to_histogram().map_err(content)?;
+        latency.all.to_histogram().map_err(|found| ResultsError::Content { path: path.to_owned(), found })?;
     }
     Ok(latency)
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use scenario::Scenario;
+use serde::de::DeserializeOwned;
 
 use crate::frames_file::{self, FRAMES_FORMAT, FramesError};
 use crate::{FrameRow, RUN_FORMAT, RunFile};
@@ -251,16 +252,25 @@ pub(crate) fn read_scenario_text(dir: &Path, run: &RunFile) -> Result<String, Re
 
 pub(crate) fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
     let text = fs::read(path).map_err(|source| failed(path, "read", source))?;
+    of_format(path, &text, RUN_FORMAT)
+}
+
+/// What a file of ours with this `format` says.
+pub(crate) fn of_format<T: DeserializeOwned>(
+    path: &Path,
+    text: &[u8],
+    expected: &'static str,
+) -> Result<T, ResultsError> {
     let path = path.to_owned();
-    let broken = |error: serde_json::Error| ResultsError::Broken {
-        path: path.clone(),
-        bytes: text.len() as u64,
-        found: error.to_string(),
+    let value: serde_json::Value = match serde_json::from_slice(text) {
+        Ok(value) => value,
+        Err(error) => {
+            return Err(ResultsError::Broken { path, bytes: text.len() as u64, found: error.to_string() });
+        }
     };
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(broken)?;
     let format = value.get("format").and_then(|format| format.as_str()).map(str::to_owned);
-    if format.as_deref() != Some(RUN_FORMAT) {
-        return Err(ResultsError::Format { path, found: format, expected: RUN_FORMAT });
+    if format.as_deref() != Some(expected) {
+        return Err(ResultsError::Format { path, found: format, expected });
     }
     serde_json::from_value(value).map_err(|error| ResultsError::Content { path, found: error.to_string() })
 }

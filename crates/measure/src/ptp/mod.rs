@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use crate::Machine;
-use crate::store::{ResultsError, failed, write_file};
+use crate::store::{ResultsError, failed, of_format, write_file};
 pub use course::{Course, Slot};
 pub use rows::{PtpRow, PtpRows, write_ptp_rows};
 pub use tally::{Tally, class_width};
@@ -244,17 +244,7 @@ pub fn write_ptp(dir: &Path, ptp: &PtpFile) -> Result<(), ResultsError> {
 pub fn read_ptp(dir: &Path) -> Result<PtpFile, ResultsError> {
     let path = dir.join(PTP_FILE);
     let text = fs::read(&path).map_err(|source| ResultsError::Io { path: path.clone(), doing: "read", source })?;
-    let broken = |error: serde_json::Error| ResultsError::Broken {
-        path: path.clone(),
-        bytes: text.len() as u64,
-        found: error.to_string(),
-    };
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(broken)?;
-    let format = value.get("format").and_then(|format| format.as_str()).map(str::to_owned);
-    if format.as_deref() != Some(PTP_FORMAT) {
-        return Err(ResultsError::Format { path, found: format, expected: PTP_FORMAT });
-    }
-    serde_json::from_value(value).map_err(|error| ResultsError::Content { path, found: error.to_string() })
+    of_format(&path, &text, PTP_FORMAT)
 }
 
 #[cfg(test)]
