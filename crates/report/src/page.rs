@@ -55,6 +55,24 @@ pub fn page(inputs: &[RunInput]) -> String {
         [one] => format!("{} · Downbeat report", one.scenario.name),
         many => format!("{} scenarios · Downbeat report", many.len()),
     };
+    document(
+        &title,
+        &html! {
+            @match &groups[..] {
+                [] => { h1 { "No runs" } p.lede { "No run was given to report on." } }
+                [one] => { h1 { (one.scenario.name) } (lede(one)) (body(one, 2)) }
+                many => {
+                    h1 { (many.len()) " scenarios" }
+                    p.lede { "The runs are of different scenario files, so each stands for itself." }
+                    @for group in many { h2.scenario { (group.scenario.name) } (lede(group)) (body(group, 3)) }
+                }
+            }
+        },
+    )
+}
+
+/// A page that loads nothing, with this title, around its content.
+pub(crate) fn document(title: &str, content: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -69,15 +87,7 @@ pub fn page(inputs: &[RunInput]) -> String {
             }
             body { main {
                 (eyebrow())
-                @match &groups[..] {
-                    [] => { h1 { "No runs" } p.lede { "No run was given to report on." } }
-                    [one] => { h1 { (one.scenario.name) } (lede(one)) (body(one, 2)) }
-                    many => {
-                        h1 { (many.len()) " scenarios" }
-                        p.lede { "The runs are of different scenario files, so each stands for itself." }
-                        @for group in many { h2.scenario { (group.scenario.name) } (lede(group)) (body(group, 3)) }
-                    }
-                }
+                (content)
                 footer { "Made by Downbeat " (env!("CARGO_PKG_VERSION")) ". This page is complete in itself and loads nothing." }
             } }
         }
@@ -85,7 +95,7 @@ pub fn page(inputs: &[RunInput]) -> String {
     markup.into_string()
 }
 
-pub(crate) fn eyebrow() -> Markup {
+fn eyebrow() -> Markup {
     html! {
         p.eyebrow {
             svg viewBox="0 0 26 16" aria-hidden="true" {

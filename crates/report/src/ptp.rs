@@ -1,11 +1,10 @@
 //! The page of a watch over clock synchronisation, one section an end.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use measure::{Course, Figures, PtpFile, class_width, clock_error_of_ends};
 
 use crate::charts::{Width, offsets};
-use crate::page::eyebrow;
-use crate::style;
+use crate::page::document;
 use crate::text::{ABSENT, count, moment, plain_span, share, span, trimmed};
 
 /// Makes one self-contained page of `ptp.json` files, each with the name of its folder.
@@ -14,28 +13,15 @@ pub fn ptp_page(ends: &[(String, PtpFile)]) -> String {
         [(name, file)] => file.host.clone().unwrap_or_else(|| name.clone()),
         many => format!("{} clocks", many.len()),
     };
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(concat!("Downbeat ", env!("CARGO_PKG_VERSION")));
-                title { (title) " · Downbeat clock report" }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(style::CSS)) }
-            }
-            body { main {
-                (eyebrow())
-                h1 { "Clock synchronisation: " (title) }
-                p.lede { "How far each host's clock was from its grandmaster, as ptp4l and phc2sys told while they were watched." }
-                (error(ends))
-                @for (name, file) in ends { (end(name, file, ends.len() > 1)) }
-                footer { "Made by Downbeat " (env!("CARGO_PKG_VERSION")) ". This page is complete in itself and loads nothing." }
-            } }
-        }
-    };
-    markup.into_string()
+    document(
+        &format!("{title} · Downbeat clock report"),
+        &html! {
+            h1 { "Clock synchronisation: " (title) }
+            p.lede { "How far each host's clock was from its grandmaster, as ptp4l and phc2sys told while they were watched." }
+            (error(ends))
+            @for (name, file) in ends { (end(name, file, ends.len() > 1)) }
+        },
+    )
 }
 
 /// What the reader came for: ε.
