@@ -2,10 +2,10 @@
 
 mod common;
 
-use calculus::{Bound, Model};
+use calculus::Model;
+use common::bounds::figures;
 use common::mqprio;
 use downbeat_sim::{Options, simulate};
-use num_traits::ToPrimitive;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use scenario::{Etf, Scenario, Shaper};
@@ -47,10 +47,7 @@ fn what_a_launch_queue_lets_through_is_within_its_bounds() {
         let bounds = calculus::bound(&scenario, Model::Packet);
         let outcome = simulate(&scenario, &Options { cycles: 40, seed: case, ..Options::default() }).unwrap();
         for (index, bound) in bounds.streams.iter().enumerate() {
-            let of = |bound: &Bound| bound.nanos_ceil().map(|limit| limit.0);
-            let exact =
-                |bound: &Bound| bound.seconds().and_then(|limit| (limit * num(1_000_000_000_000)).ceil().to_i64());
-            let mut within = |what: &str, found: Option<i64>, limit: Option<i64>| {
+            for (what, found, limit) in figures(&outcome, index, bound) {
                 if let (Some(found), Some(limit)) = (found, limit) {
                     checked += 1;
                     assert!(
@@ -60,22 +57,9 @@ fn what_a_launch_queue_lets_through_is_within_its_bounds() {
                         bounds.table()
                     );
                 }
-            };
-            let delays = &outcome.network.delays[index];
-            within("one way (ps)", delays.forward.max.map(|max| max.0), exact(&bound.one_way));
-            let rows = || outcome.observations.rows.iter().filter(|row| usize::from(row.stream) == index);
-            within("stack", rows().filter_map(|row| row.one_way_stack()).max(), of(&bound.one_way_stack_scheduled));
-            // Where an answer is lost, a later one brings the same counter home: no bound knows of losses.
-            if let (Some(trip), true) = (&bound.round_trip, outcome.network.drops.is_empty()) {
-                within("wire", rows().filter_map(|row| row.round_trip_wire()).max(), of(&trip.wire_scheduled));
-                within("round trip", rows().filter_map(|row| row.round_trip_stack()).max(), of(&trip.stack_scheduled));
             }
         }
     }
     println!("{checked} figures within their bounds");
     assert!(checked > 1_000, "{checked}");
-}
-
-fn num(value: i64) -> calculus::Exact {
-    calculus::Exact::from_integer(value.into())
 }

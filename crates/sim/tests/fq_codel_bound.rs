@@ -2,10 +2,10 @@
 
 mod common;
 
-use calculus::{Bound, Exact, Model};
+use calculus::Model;
+use common::bounds::picos;
 use common::mqprio;
 use downbeat_sim::{Options, simulate};
-use num_traits::ToPrimitive;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use scenario::{Queue, Scenario, Shaper};
@@ -39,9 +39,6 @@ fn case(random: &mut impl FnMut(u64, u64) -> u64) -> Scenario {
 
 #[test]
 fn no_simulated_delay_exceeds_its_bound() {
-    let picos = |bound: &Bound| {
-        bound.seconds().and_then(|at| (at * Exact::from_integer(1_000_000_000_000_i64.into())).ceil().to_i64())
-    };
     let (mut checked, mut tightest) = (0, 0.0_f64);
     for number in 0..300 {
         let mut source = ChaCha8Rng::seed_from_u64(number);

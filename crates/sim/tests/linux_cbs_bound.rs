@@ -2,10 +2,10 @@
 
 mod common;
 
-use calculus::{Bound, Exact, Model};
+use calculus::Model;
+use common::bounds::picos;
 use common::mqprio;
 use downbeat_sim::{Options, simulate};
-use num_traits::ToPrimitive;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use scenario::{Cbs, Classes, Queue, Scenario, Shaper};
@@ -54,10 +54,6 @@ fn case(random: &mut impl FnMut(u64, u64) -> u64) -> Scenario {
         common::udp(&mut scenario, Some(Rate(rate.0 * random(1, 40) / 100)), payload);
     }
     scenario
-}
-
-fn picos(bound: &Bound) -> Option<i64> {
-    bound.seconds().and_then(|limit| (limit * Exact::from_integer(1_000_000_000_000_i64.into())).ceil().to_i64())
 }
 
 #[test]

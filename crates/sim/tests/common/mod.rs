@@ -1,6 +1,8 @@
 //! Lines of stations and bridges, put together by hand.
 #![allow(dead_code)] // every test takes what it needs
 
+pub(crate) mod bounds;
+
 use scenario::*;
 use units::{Nanos, Rate, Tai};
 
