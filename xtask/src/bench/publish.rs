@@ -27,8 +27,8 @@ pub(super) fn measure(pair: &Pair, fields: u16, amount: Amount) -> Result<Vec<Me
     let received_before = frames_received(&pair.far)?;
     let bare = bare(&sender, fields)?;
     let by_hand = by_hand(&sender, fields)?;
-    let clocked = ours(&sender, fields, true)?;
-    let ours = ours(&sender, fields, false)?;
+    let clocked = ours::<true>(&sender, fields)?;
+    let ours = ours::<false>(&sender, fields)?;
     let recorded = recorded(&sender, fields)?;
     let traced = traced(pair, fields)?;
     let rows = vec![bare, by_hand, ours, clocked, recorded, traced];
@@ -62,17 +62,17 @@ fn by_hand(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     }))
 }
 
-/// With a reading of the clock, if wanted: what a record needs, and is not the record.
-fn ours(sender: &Sender, fields: u16, clocked: bool) -> Result<Row<'_>, Failure> {
+/// `CLOCKED`: with a reading of the clock, which a record needs, and which is not the record.
+fn ours<const CLOCKED: bool>(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     let mut source = streams::source(fields)?;
     let mut cycle = 0;
-    let (key, name) = if clocked { ("ours_clock", "ours + clock") } else { ("ours", "ours") };
+    let (key, name) = if CLOCKED { ("ours_clock", "ours + clock") } else { ("ours", "ours") };
     Ok(Row::new(key, name, move || {
         timed(|| {
             cycle += 1;
             black_box(source.application(cycle));
             let outgoing = source.publish(streams::ticks(cycle)).ok_or("nothing to publish")?;
-            if clocked {
+            if CLOCKED {
                 black_box(clock::now());
             }
             sender.send(outgoing.frame)?;

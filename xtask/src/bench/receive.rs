@@ -40,13 +40,13 @@ pub(super) fn measure(pairs: &[Pair; PAIRS], fields: u16, amount: Amount) -> Res
         with_tag(message_pair, fields)?,
         by_hand(hand_pair, fields)?,
         without_engine(link_pair, fields)?,
-        ours("ours_required", "ours, tag checked by the kernel", required_pair, fields, required())?,
-        ours("ours", "ours", ours_pair, fields, options())?,
-        clocked(clock_pair, fields)?,
+        ours::<false>("ours_required", "ours, tag checked by the kernel", required_pair, fields, required())?,
+        ours::<false>("ours", "ours", ours_pair, fields, options())?,
+        ours::<true>("ours_clock", "ours + clock", clock_pair, fields, options())?,
         traced("ours_record", "ours + clock + record", record_pair, fields, false)?,
         traced("ours_traced", "ours + clock + record + stamps", traced_pair, fields, true)?,
         by_hand_ring(hand_ring_pair, fields)?,
-        ours("ours_ring", "ours, ring, as in a run", ring_pair, fields, ring())?,
+        ours::<false>("ours_ring", "ours, ring, as in a run", ring_pair, fields, ring())?,
     ];
     std::thread::sleep(UNTIL_STAMPS);
     run(rows, amount, BATCH)
@@ -173,7 +173,8 @@ fn by_hand_ring(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
     }))
 }
 
-fn ours(
+/// `CLOCKED`: with a reading of the clock, which a record needs, and which is not the record.
+fn ours<const CLOCKED: bool>(
     key: &'static str,
     name: &'static str,
     pair: &Pair,
@@ -191,28 +192,9 @@ fn ours(
             let received = receiver.receive()?.ok_or("a frame is missing")?;
             black_box(received.tag);
             black_box(sink.receive(received.uadp));
-            seen = sink.application(cycle).read;
-            Ok(())
-        })?;
-        feed.check(seen)?;
-        Ok(took)
-    }))
-}
-
-/// With a reading of the clock: what a record needs, and is not the record.
-fn clocked(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
-    let (mut feed, mut sink) = (Feed::new(pair, fields)?, streams::sink(fields)?);
-    let mut receiver = Receiver::open(&pair.far, options())?;
-    let mut cycle = 0;
-    Ok(Row::new("ours_clock", "ours + clock", move || {
-        feed.batch()?;
-        let mut seen = None;
-        let took = timed(|| {
-            cycle += 1;
-            let received = receiver.receive()?.ok_or("a frame is missing")?;
-            black_box(received.tag);
-            black_box(sink.receive(received.uadp));
-            black_box(clock::now());
+            if CLOCKED {
+                black_box(clock::now());
+            }
             seen = sink.application(cycle).read;
             Ok(())
         })?;
