@@ -71,7 +71,7 @@ enum Command {
     Subscribe(RoleArguments),
     /// Join the run folders of hosts on machines of their own into one
     Join(commands::join::Arguments),
-    /// Ask something that runs: status, stop, rotate
+    /// Ask something that runs: status, stop, rotate, drain
     Ctl(commands::ctl::Arguments),
     /// Put what a scenario asks of a host onto this machine: queues, gates, VLANs, clocks (needs root)
     #[command(after_help = commands::apply::HELP)]
