@@ -152,7 +152,7 @@ pub(crate) fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> Result<(), Errn
 }
 
 /// One `recv` that does not wait; none when there is nothing. Frames longer than `data` are cut.
-#[inline]
+#[inline(always)]
 pub(crate) fn receive_plain(fd: impl AsFd, data: &mut [u8]) -> Result<Option<usize>, Errno> {
     loop {
         // SAFETY: the kernel writes at most `data.len()` bytes into a live, exclusively borrowed slice.
