@@ -126,27 +126,36 @@ impl ReaderLayout {
     /// error `image` has anything in it. Refuses everything when `image` is too short.
     #[inline]
     pub fn take_apart(&self, uadp: &[u8], image: &mut [u8]) -> Result<(), Mismatch> {
-        self.examine_into(uadp, image).map(drop)
+        if self.takes(uadp, image) { Ok(()) } else { self.examine_into(uadp, image).map(drop) }
     }
 
-    /// The same, and whether fields that share a place in the image are equal.
+    /// Takes a message of this layout apart in which fields that share a place in the image are equal. Any other it leaves
+    /// to [`Self::examine_into`], which tells what is wrong with it; `image` has anything in it then.
     #[inline(always)]
-    pub(crate) fn examine_into(&self, uadp: &[u8], image: &mut [u8]) -> Result<bool, Mismatch> {
+    pub(crate) fn takes(&self, uadp: &[u8], image: &mut [u8]) -> bool {
+        let Some(byte) = self.eights else { return self.takes_in_two_goes(uadp, image) };
         let expected = self.plan.bytes.as_slice();
-        if let (Some((message, rest)), Some(byte)) = (uadp.split_at_checked(expected.len()), self.eights)
-            && self.moves.check(image).is_ok()
+        let Some((message, rest)) = uadp.split_at_checked(expected.len()) else { return false };
+        let taken = self.moves.check(image).is_ok()
             && self.constants.match_others(message, expected)
             && self.moves.read_eights(message, image, byte)
             && self.moves.repeated().is_none_or(|run| run.all_equal(message))
-            && (rest.is_empty() || is_padding(uadp, rest))
-        {
+            && (rest.is_empty() || is_padding(uadp, rest));
+        if taken {
             self.moves.read_others(message, image);
-            return Ok(true);
         }
-        self.examine_then_read(uadp, image)
+        taken
     }
 
-    fn examine_then_read(&self, uadp: &[u8], image: &mut [u8]) -> Result<bool, Mismatch> {
+    fn takes_in_two_goes(&self, uadp: &[u8], image: &mut [u8]) -> bool {
+        self.matches(uadp) && self.read_image(uadp, image).is_ok()
+    }
+
+    /// What [`Self::takes`] does not: whether fields that share a place in the image are equal, in which case it is a message
+    /// all the same.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn examine_into(&self, uadp: &[u8], image: &mut [u8]) -> Result<bool, Mismatch> {
         let consistent = self.examine(uadp)?;
         let read = self.read_image(uadp, image);
         read.map_err(|_| Mismatch { offset: uadp.len(), expected: None, found: None })?;

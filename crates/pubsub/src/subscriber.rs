@@ -135,20 +135,39 @@ impl Subscriber {
     }
 
     /// Decodes a message into the staged image, whatever its sequence numbers.
-    #[inline]
+    // Inlined, so that a message of the layout takes no part in telling apart what else there is.
+    #[inline(always)]
     pub(crate) fn stage(&mut self, uadp: &[u8]) -> Staged {
+        if !self.reader.takes(uadp, &mut self.staged) {
+            return self.stage_otherwise(uadp);
+        }
+        self.stage_layout(uadp);
+        Staged::Message
+    }
+
+    /// A message of the layout has been read into the staged image.
+    #[inline(always)]
+    fn stage_layout(&mut self, uadp: &[u8]) {
+        self.counts.received += 1;
+        self.staged_plain = self.plain;
+        if !self.plain {
+            self.stage_numbers(uadp);
+        }
+    }
+
+    /// What is no message of the layout, or one that contradicts itself.
+    #[cold]
+    #[inline(never)]
+    fn stage_otherwise(&mut self, uadp: &[u8]) -> Staged {
         match self.reader.examine_into(uadp, &mut self.staged) {
-            Ok(consistent) => {
-                self.counts.received += 1;
-                if !consistent {
-                    self.counts.inconsistent += 1;
-                    return Staged::Inconsistent;
-                }
-                self.staged_plain = self.plain;
-                if !self.plain {
-                    self.stage_numbers(uadp);
-                }
+            Ok(true) => {
+                self.stage_layout(uadp);
                 Staged::Message
+            }
+            Ok(false) => {
+                self.counts.received += 1;
+                self.counts.inconsistent += 1;
+                Staged::Inconsistent
             }
             Err(mismatch) => self.stage_slowly(uadp, mismatch),
         }
