@@ -217,15 +217,17 @@ impl Producer {
                 return false;
             }
         }
-        for (place, word) in self.memory.slot(self.head).iter().zip(record) {
+        let slot = self.memory.slot(self.head);
+        for (place, word) in slot.iter().zip(record) {
             place.store(*word, Ordering::Relaxed);
         }
         self.head = self.head.wrapping_add(1);
         // Release: whoever sees the new head sees the record.
         self.memory.word(AT_HEAD).store(self.head, Ordering::Release);
         // The next slot has left the caches since its last turn. It is fetched while the thread does other things, so
-        // that the next record's stores find it there; the system call that follows a record would wait for them.
-        fetch_for_writing(&self.memory.slot(self.head)[0]);
+        // that the next record's stores find it there; the system call that follows a record would wait for them. Behind
+        // the last slot nothing of the ring comes, once a turn.
+        fetch_for_writing(slot.as_ptr_range().end);
         true
     }
 
@@ -238,11 +240,10 @@ impl Producer {
     }
 }
 
-/// Asks the processor to bring the cache line of `word` near, to be written; it does not wait for it. Nothing where we know
-/// no such instruction.
+/// Asks the processor to bring the cache line at `address` near, to be written; it does not wait for it. Nothing where we
+/// know no such instruction.
 #[inline]
-fn fetch_for_writing(word: &AtomicU64) {
-    let address = std::ptr::from_ref(word);
+fn fetch_for_writing(address: *const AtomicU64) {
     // SAFETY: a hint. It changes neither memory nor registers nor flags, and faults on no address.
     #[cfg(target_arch = "x86_64")]
     unsafe {
