@@ -2,7 +2,6 @@
 
 use core::ops::Range;
 
-use crate::moves::REST;
 use wire::{BuiltInType, FieldEncoding, VARIANT_TYPE_BYTES};
 
 /// Length of a UInt64 on the wire.
@@ -106,20 +105,22 @@ const fn stride(encoding: FieldEncoding) -> usize {
 /// `STRIDE` a constant, so that the loop has constant offsets: the value is the last eight bytes of each stride.
 #[inline]
 fn fill<const STRIDE: usize, const STRIDE4: usize>(run: &UInt64Run, buffer: &mut [u8], value: u64) {
-    let Some(mut region) = buffer.get_mut(run.covered()) else { return };
+    let Some(region) = buffer.get_mut(run.covered()) else { return };
     let value = value.to_le_bytes();
-    // Four at a time, then what is left: no division to find out how many there are.
-    while region.len() >= STRIDE4 {
-        let Some((fields, rest)) = core::mem::take(&mut region).split_first_chunk_mut::<STRIDE4>() else { return };
-        for field in fields.as_chunks_mut::<STRIDE>().0 {
-            put(field, value);
-        }
+    // Four at a time, the last four first: what is left then was among them, and need not be counted.
+    let Some(last) = region.last_chunk_mut::<STRIDE4>() else { return fill_each::<STRIDE>(region, value) };
+    fill_each::<STRIDE>(last, value);
+    let mut region = region;
+    while let Some((fields, rest)) = core::mem::take(&mut region).split_first_chunk_mut::<STRIDE4>() {
+        fill_each::<STRIDE>(fields, value);
         region = rest;
     }
-    for _ in 0..REST {
-        let Some((field, rest)) = core::mem::take(&mut region).split_first_chunk_mut::<STRIDE>() else { return };
+}
+
+#[inline(always)]
+fn fill_each<const STRIDE: usize>(region: &mut [u8], value: [u8; VALUE_BYTES]) {
+    for field in region.as_chunks_mut::<STRIDE>().0 {
         put(field, value);
-        region = rest;
     }
 }
 
@@ -132,10 +133,21 @@ fn put<const STRIDE: usize>(field: &mut [u8; STRIDE], value: [u8; VALUE_BYTES]) 
 
 #[inline]
 fn read<const STRIDE: usize>(run: &UInt64Run, bytes: &[u8]) -> Option<(u64, bool)> {
+    /// So many fields are compared one by one: no call is worth its while.
+    const FEW: usize = 8;
     let region = bytes.get(run.covered())?;
-    let first = region.first_chunk::<STRIDE>()?.last_chunk().copied().map(u64::from_le_bytes)?;
-    // All fields are equal if each equals the one before: the region, and the region one stride on. That is one
-    // comparison of slices, several fields at a time, and includes the Variant bytes.
-    let equal = region.get(STRIDE..)? == region.get(..region.len().checked_sub(STRIDE)?)?;
-    Some((first, equal))
+    let first = region.first_chunk::<STRIDE>()?;
+    let equal = if region.len() <= FEW * STRIDE {
+        let (mut rest, mut equal) = (region, true);
+        while let Some((field, more)) = rest.split_first_chunk::<STRIDE>() {
+            equal &= field == first;
+            rest = more;
+        }
+        equal
+    } else {
+        // All fields are equal if each equals the one before: the region, and the region one stride on. That is one
+        // comparison of slices, several fields at a time, and includes the Variant bytes.
+        region.get(STRIDE..)? == region.get(..region.len().checked_sub(STRIDE)?)?
+    };
+    Some((first.last_chunk().copied().map(u64::from_le_bytes)?, equal))
 }
