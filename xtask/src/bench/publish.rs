@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::os::fd::AsFd;
 
 use link::{Departure, Sender, SenderOptions, StampReader, Stamps, TxStamp};
+use pubsub::{Publisher, Value};
 use rt::clock;
 use rt::ring::{Consumer, Producer, Ring};
 use units::Nanos;
@@ -27,11 +28,13 @@ pub(super) fn measure(pair: &Pair, fields: u16, amount: Amount) -> Result<Vec<Me
     let received_before = frames_received(&pair.far)?;
     let bare = bare(&sender, fields)?;
     let by_hand = by_hand(&sender, fields)?;
+    let by_hand_values = by_hand_values(&sender, fields)?;
+    let publisher = publisher(&sender, fields)?;
     let clocked = ours::<true>(&sender, fields)?;
     let ours = ours::<false>(&sender, fields)?;
     let recorded = recorded(&sender, fields)?;
     let traced = traced(pair, fields)?;
-    let rows = vec![bare, by_hand, ours, clocked, recorded, traced];
+    let rows = vec![bare, by_hand, by_hand_values, publisher, ours, clocked, recorded, traced];
     let sent = u64::from(WARM_UP + BATCH) * ((amount.blocks + 1) * amount.batches * rows.len()) as u64;
     let measured = run(rows, amount, BATCH)?;
     match frames_received(&pair.far)? - received_before {
@@ -62,11 +65,46 @@ fn by_hand(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     }))
 }
 
+/// As an application has them: n values that lie somewhere, of which one changes.
+fn by_hand_values(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
+    let mut writer = hand::Writer::new(&streams::frame(fields)?, fields);
+    let (mut values, mut counter) = (vec![0; fields.into()], 0);
+    Ok(Row::new("hand_values", "hand-written, n values, bare send", move || {
+        timed(|| {
+            counter += 1;
+            values[0] = counter;
+            let frame = writer.build_values(true, black_box(&values), streams::ticks(counter as i64));
+            link::bare::send(sender.as_fd(), frame)?;
+            Ok(())
+        })
+    }))
+}
+
+/// Publish and send without an application: what the row before does, with numbers, counts and bounds.
+fn publisher(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
+    let mut publisher = Publisher::new(&streams::layout(fields), Some(&streams::HEADER))?;
+    let (mut image, layout, mut counter) = (vec![0; publisher.image().bytes()], publisher.image().clone(), 0);
+    if !layout.set(&mut image, 0, 0, Value::Boolean(true)) {
+        return Err("no running state".into());
+    }
+    let first = layout.fields(0).get(1).ok_or("no variable")?.offset;
+    Ok(Row::new("ours_publisher", "ours, publisher, n values", move || {
+        timed(|| {
+            counter += 1;
+            image[first..first + 8].copy_from_slice(&u64::to_le_bytes(counter));
+            let published = publisher.publish(black_box(&image), streams::ticks(counter as i64));
+            sender.send(published.map_err(|error| format!("{error:?}"))?.frame)?;
+            Ok(())
+        })
+    }))
+}
+
 /// `CLOCKED`: with a reading of the clock, which a record needs, and which is not the record.
 fn ours<const CLOCKED: bool>(sender: &Sender, fields: u16) -> Result<Row<'_>, Failure> {
     let mut source = streams::source(fields)?;
     let mut cycle = 0;
-    let (key, name) = if CLOCKED { ("ours_clock", "ours + clock") } else { ("ours", "ours") };
+    let (key, name) =
+        if CLOCKED { ("ours_clock", "ours + clock") } else { ("ours", "ours, publisher and application") };
     Ok(Row::new(key, name, move || {
         timed(|| {
             cycle += 1;

@@ -9,17 +9,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use link::{ReceiveWay, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TagUse};
 use nix::sys::socket::{MsgFlags, recvmsg};
-use pubsub::{Endpoint, Reception, VlanTag};
+use pubsub::{Endpoint, Reception, Subscriber, SubscriberConfig, VlanTag};
 use rt::clock;
 use rt::ring::{Consumer, Producer, Ring};
+use units::Tai;
 
 use super::place::Pair;
 use super::publish::RING_RECORDS;
 use super::rounds::{Amount, BATCH, Failure, Measured, Row, WARM_UP, run, timed};
 use super::{hand, streams};
 
+/// Nothing is timed out here.
+const NO_TIME: Tai = Tai(0);
+
 /// How many veth pairs the rows need.
-pub(super) const PAIRS: usize = 11;
+pub(super) const PAIRS: usize = 13;
 
 /// Room for some batches of full frames.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -34,19 +38,21 @@ const UNTIL_STAMPS: std::time::Duration = std::time::Duration::from_millis(200);
 /// Measures all rows with messages of `fields` fields.
 pub(super) fn measure(pairs: &[Pair; PAIRS], fields: u16, amount: Amount) -> Result<Vec<Measured>, Failure> {
     let [bare_pair, message_pair, hand_pair, link_pair, ours_pair, clock_pair, record_pair, traced_pair, ..] = pairs;
-    let [.., required_pair, hand_ring_pair, ring_pair] = pairs;
+    let [.., required_pair, hand_ring_pair, ring_pair, subscriber_pair, ring_subscriber_pair] = pairs;
     let rows = vec![
         bare(bare_pair, fields)?,
         with_tag(message_pair, fields)?,
         by_hand(hand_pair, fields)?,
         without_engine(link_pair, fields)?,
-        ours::<false>("ours_required", "ours, tag checked by the kernel", required_pair, fields, required())?,
-        ours::<false>("ours", "ours", ours_pair, fields, options())?,
+        subscriber("ours_subscriber", "ours, subscriber, recv", subscriber_pair, fields, required())?,
+        ours::<false>("ours_required", "ours, with application, recv", required_pair, fields, required())?,
+        ours::<false>("ours", "ours, with application, recvmsg", ours_pair, fields, options())?,
         ours::<true>("ours_clock", "ours + clock", clock_pair, fields, options())?,
         traced("ours_record", "ours + clock + record", record_pair, fields, false)?,
         traced("ours_traced", "ours + clock + record + stamps", traced_pair, fields, true)?,
         by_hand_ring(hand_ring_pair, fields)?,
-        ours::<false>("ours_ring", "ours, ring, as in a run", ring_pair, fields, ring())?,
+        subscriber("ours_ring_subscriber", "ours, ring, subscriber", ring_subscriber_pair, fields, ring())?,
+        ours::<false>("ours_ring", "ours, with application, ring", ring_pair, fields, ring())?,
     ];
     std::thread::sleep(UNTIL_STAMPS);
     run(rows, amount, BATCH)
@@ -166,6 +172,34 @@ fn by_hand_ring(pair: &Pair, fields: u16) -> Result<Row<'static>, Failure> {
         let took = timed(|| {
             seen = last(&mut reader, ring.frame().ok_or("a frame is missing")?.get(HEADER_BYTES..));
             ring.release();
+            Ok(())
+        })?;
+        feed.check(seen)?;
+        Ok(took)
+    }))
+}
+
+/// Receive, check and copy out without an application: what the hand-written rows do.
+fn subscriber(
+    key: &'static str,
+    name: &'static str,
+    pair: &Pair,
+    fields: u16,
+    options: ReceiverOptions<'_>,
+) -> Result<Row<'static>, Failure> {
+    let mut feed = Feed::new(pair, fields)?;
+    let mut receiver = Receiver::open(&pair.far, options)?;
+    let mut subscriber = Subscriber::new(SubscriberConfig::strict(streams::layout(fields)))?;
+    let last = subscriber.image_layout().fields(0).last().ok_or("no variable")?.offset;
+    Ok(Row::new(key, name, move || {
+        feed.batch()?;
+        let mut seen = None;
+        let took = timed(|| {
+            let received = receiver.receive()?.ok_or("a frame is missing")?;
+            black_box(received.tag);
+            subscriber.receive(received.uadp, NO_TIME);
+            let image = black_box(subscriber.take().ok_or("no news")?);
+            seen = image.get(last..).and_then(<[u8]>::first_chunk).copied().map(u64::from_le_bytes);
             Ok(())
         })?;
         feed.check(seen)?;
