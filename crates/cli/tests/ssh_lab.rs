@@ -19,6 +19,7 @@ streams = [{{ name = "s", writer = "pub", reader = "loop", echo = true, variable
 interface = "pa"
 machine = {{ kernel = "6.12", driver = "lab" }}
 [hosts.loop]
+ssh = "none"
 [hosts.sw]
 kind = "bridge"
 machine = {{ kernel = "6.12", driver = "lab" }}
@@ -88,7 +89,7 @@ snapshot() {
 slow() {
     printf '#!/bin/sh\ncase " $* " in *" show "*|*" -V "*) ;; *) sleep 0.3;; esac\nexec /sbin/tc "$@"\n' > /tmp/state/bin-$1/tc; chmod +x /tmp/state/bin-$1/tc
 }
-all() { ./downbeat apply cell.toml --all --ssh loop=none "$@" > out 2> err; code=$?; }
+all() { ./downbeat apply cell.toml --all "$@" > out 2> err; code=$?; }
 says() { # code, words
     [ $code = $1 ] || { echo "WRONG: ended with $code, not $1: $2"; cat out err; }
     cat out err | grep -q "$2" || { echo "WRONG: does not say: $2"; cat out err; }
@@ -118,7 +119,7 @@ snapshot > before
 all --dry-run; says 0 '^sw: .* steps to do'; says 0 '^pub: .* tc qdisc replace dev pa root'; same "a dry run"
 # What only a host knows is told here.
 sed 's/\["pub", "sw"\] }/["pub", "sw"], rate = "100Mbit\/s" }/' cell.toml > speed.toml
-./downbeat apply speed.toml --all --ssh loop=none --dry-run > out 2> err; code=$?; says 0 '^pub: .*speed-differs'
+./downbeat apply speed.toml --all --dry-run > out 2> err; code=$?; says 0 '^pub: .*speed-differs'
 all; says 0 '^2 hosts are as planned'; grep -q '^sw: .*clsact' out || { echo "WRONG: what sw did"; cat out; }
 applied pub pa | grep -q taprio || echo "WRONG: pub"; applied sw va | grep -q taprio || echo "WRONG: sw"
 all; says 0 '^pub: as planned already'
@@ -128,10 +129,10 @@ all --restore; says 0 '^sw: undone: '; same "restore"
 all --restore; says 0 '^pub: nothing to undo'
 # Ours is sent where there is none, and gone afterwards.
 rm /tmp/state/bin-sw/downbeat; strip -o small downbeat
-./small apply cell.toml --all --ssh loop=none > out 2> err; code=$?; says 0 '^sw: .*by the downbeat sent there for it'
+./small apply cell.toml --all > out 2> err; code=$?; says 0 '^sw: .*by the downbeat sent there for it'
 grep '^pub: .*sent there' out && echo "WRONG: sent where it was"
 ls /tmp | grep -q '^tmp' && { echo "WRONG: something is left"; ls /tmp; }
-./small apply cell.toml --all --ssh loop=none --restore > out 2> err; code=$?; says 0 '^sw: undone: '; same "restore by the sent one"
+./small apply cell.toml --all --restore > out 2> err; code=$?; says 0 '^sw: undone: '; same "restore by the sent one"
 "#;
     let Some(ended) = hosts("all hosts", script) else { return };
     holds(&ended, &[]);
@@ -147,18 +148,19 @@ all --dry-run; says 3 'could not be put back'
 all; says 3 'htb 1: at the root of va'; says 3 'on no host anything stays changed'; snapshot > after; cmp with after || echo "DIFFERS: foreign"
 ip netns exec sw tc qdisc del dev va root
 all --ssh sw=root@10.9.2.9; says 3 '^  sw: '; same "no such machine"
+all --ssh loop=root@10.9.2.9; says 3 '^  loop: '; same "not the way that the scenario says"
 printf '#!/bin/sh\nexec /usr/bin/ssh -F /tmp/state/config -i /tmp/state/other -o IdentityFile=none "$@"\n' > bad; sed '/IdentityFile/d' /tmp/state/config > no; sed -i 's:/tmp/state/config:no:' bad; chmod +x bad
-DOWNBEAT_SSH=./bad ./downbeat apply cell.toml --all --ssh loop=none > out 2> err; code=$?; says 3 'Permission denied'; same "a wrong key"
-DOWNBEAT_SSH=./none ./downbeat apply cell.toml --all --ssh loop=none > out 2> err; code=$?; says 3 './none'
+DOWNBEAT_SSH=./bad ./downbeat apply cell.toml --all > out 2> err; code=$?; says 3 'Permission denied'; same "a wrong key"
+DOWNBEAT_SSH=./none ./downbeat apply cell.toml --all > out 2> err; code=$?; says 3 './none'
 all --ssh switch=x; says 2 'the scenario has no host "switch"'
 all --ssh sw; says 2 'expected HOST=DESTINATION'
 # In the middle: pub has its plan, sw cannot have its own. What pub had is there again, an earlier plan too.
-./downbeat apply wrong.toml --all --ssh loop=none > out 2> err; code=$?; says 3 'Cannot find device "eth7"'; same "sw fails"
+./downbeat apply wrong.toml --all > out 2> err; code=$?; says 3 'Cannot find device "eth7"'; same "sw fails"
 ip netns exec pub sh -c 'mount -t tmpfs none /var/lib; true'
 ssh() { ./ssh "$@"; }
 ssh pub downbeat apply $PWD/mqprio.toml --host pub > first 2>&1 || { echo "WRONG: mqprio"; cat first; }
 snapshot > with; grep -q mqprio with || echo "WRONG: mqprio is not there"
-./downbeat apply wrong.toml --all --ssh loop=none > out 2> err; code=$?; says 3 'pub: as before'
+./downbeat apply wrong.toml --all > out 2> err; code=$?; says 3 'pub: as before'
 snapshot > after; cmp with after || { echo "DIFFERS: the earlier plan"; diff with after; }
 ssh pub downbeat restore > restored || { echo "WRONG: the journal of the earlier plan"; cat restored; }
 same "the earlier plan is undone"
@@ -177,7 +179,7 @@ all --restore; says 0 '^sw: undone'; same "after the watch"
 fn whoever_is_cut_off_goes_back() {
     let script = r#"
 snapshot > before; slow sw
-begin() { ./downbeat apply cell.toml --all --ssh loop=none > out 2> err & asked=$!; sleep 2; applied pub pa | grep -q taprio || { echo "WRONG: pub does not hold its plan yet: $1"; cat out err; }; }
+begin() { ./downbeat apply cell.toml --all > out 2> err & asked=$!; sleep 2; applied pub pa | grep -q taprio || { echo "WRONG: pub does not hold its plan yet: $1"; cat out err; }; }
 # Ctrl-C while the other one is still at it.
 begin interrupt; kill -INT $asked; wait $asked; code=$?; says 3 'interrupted; on no host anything stays changed'; same "interrupted"
 begin term; kill -TERM $asked; wait $asked; code=$?; says 3 'pub: as before, '; same "terminated"

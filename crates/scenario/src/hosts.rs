@@ -150,7 +150,19 @@ fn host(name: &str, index: usize, table: &Table<'_>, time: &Time, sink: &mut Sin
     const STATION: [&str; 4] = ["phases", "window", "poll", "interface"];
     table.only(
         sink,
-        &["kind", "latency", "forwarder", "clock", "phases", "window", "poll", "publisher_id", "interface", "machine"],
+        &[
+            "kind",
+            "latency",
+            "forwarder",
+            "clock",
+            "phases",
+            "window",
+            "poll",
+            "publisher_id",
+            "interface",
+            "machine",
+            "ssh",
+        ],
     );
     let known =
         table.get("kind").map_or(Some(false), |entry| entry.word(sink, &[("station", false), ("bridge", true)]));
@@ -213,8 +225,25 @@ fn host(name: &str, index: usize, table: &Table<'_>, time: &Time, sink: &mut Sin
             .get("publisher_id")
             .and_then(|entry| entry.integer(sink, 1..=u16::MAX))
             .unwrap_or(FIRST_PUBLISHER_ID + index as u16),
+        ssh: table.get("ssh").and_then(|entry| ssh(&entry, sink)),
     };
     (host, known.is_some())
+}
+
+/// What `ssh` takes for a destination, in one word that is no option of it.
+fn ssh(entry: &Entry<'_>, sink: &mut Sink) -> Option<String> {
+    let text = entry.text(sink, "root@10.0.0.2")?;
+    let odd = |c: char| c.is_whitespace() || c.is_control();
+    if text.value.is_empty() || text.value.starts_with('-') || text.value.contains(odd) {
+        sink.error(
+            &text.span,
+            format!("{}: \"{}\" is no destination of ssh", entry.name(), text.value),
+            "expected a host, USER@HOST or ssh://USER@HOST:PORT; \"here\" for this machine, \"none\" for no way there",
+            "write for example `ssh = \"root@10.0.0.2\"`; ports and keys can stand in ~/.ssh/config",
+        );
+        return None;
+    }
+    Some(text.value.to_owned())
 }
 
 /// The name of a network interface of Linux: 1 to 15 bytes without `/`, `:` and blanks.

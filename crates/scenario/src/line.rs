@@ -75,7 +75,7 @@ pub fn line(spec: &LineSpec) -> Scenario {
         } else {
             (format!("br{index}"), HostKind::Bridge { latency: spec.latency, forwarder: Forwarder::Linux })
         };
-        Host { name, kind, clock: ClockRole::Shared, phases, publisher_id: 2234 + index as u16 }
+        Host { name, kind, clock: ClockRole::Shared, phases, publisher_id: 2234 + index as u16, ssh: None }
     };
     let port = |index: usize| {
         let (link, side) = (index / 2, index % 2);

@@ -116,6 +116,9 @@ pub struct Host {
     pub phases: Phases,
     /// PublisherId (UInt16) of the NetworkMessages it writes; unique among the hosts.
     pub publisher_id: u16,
+    /// How it is reached from another machine: what `ssh` is given; `here` for the machine that asks, `none` for a host that
+    /// nobody reaches. Left out, its name.
+    pub ssh: Option<String>,
 }
 
 /// What a host does.

@@ -44,3 +44,20 @@ fn what_is_no_interface_or_two_ports_is_pointed_at() {
     let number = wrong(&text(&HOSTS.replace("\"enp3s0\"", "3"), ""));
     assert!(number.contains("interface"), "{number}");
 }
+
+#[test]
+fn a_host_says_how_it_is_reached() {
+    let hosts = HOSTS
+        .replace("[hosts.pub]", "[hosts.pub]\nssh = \"root@10.0.0.2\"")
+        .replace("[hosts.two]", "[hosts.two]\nssh = \"none\"");
+    let scenario = read(&text(&hosts, ""), "interfaces.toml").unwrap();
+    let ways: Vec<_> = scenario.hosts.iter().map(|host| host.ssh.as_deref()).collect();
+    assert_eq!(ways, [Some("root@10.0.0.2"), None, Some("none")]);
+    for odd in ["", "root@10.0.0.2 -v", "-oProxyCommand=x"] {
+        let found = wrong(&text(&hosts.replace("root@10.0.0.2", odd), ""));
+        assert!(
+            found.contains("is no destination of ssh") && found.contains("ssh = \"root@10.0.0.2\""),
+            "{odd}: {found}"
+        );
+    }
+}

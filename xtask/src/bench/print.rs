@@ -368,7 +368,10 @@ mod tests {
             text.contains("publish,   8 fields, send / send, application 1.010 (1.010…1.010)   of 1.02, met"),
             "{text}"
         );
-        assert!(text.contains("publish,   8 fields, record                   15.0 ns (15.0…15.0) of 50 ns, met"), "{text}");
+        assert!(
+            text.contains("publish,   8 fields, record                   15.0 ns (15.0…15.0) of 50 ns, met"),
+            "{text}"
+        );
         assert!(report(1060.0).text().contains("1.050 (1.050…1.050)   of 1.02, not met"));
     }
 

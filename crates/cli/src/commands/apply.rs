@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["watch", "unit"])]
     all: bool,
     /// With --all: how ssh reaches a host, such as sw=root@10.0.0.2; `here` is this machine, `none` leaves a host out. One
-    /// that is not named is reached by its name in the scenario
+    /// that is not named is reached as `ssh` of its table in the scenario says, else by its name there
     #[arg(long, value_name = "HOST=DESTINATION", requires = "all")]
     ssh: Vec<String>,
     /// With --all: be root there by `sudo -n`

@@ -84,6 +84,7 @@ pub(crate) fn scenario() -> Scenario {
         clock: ClockRole::Shared,
         phases,
         publisher_id,
+        ssh: None,
     };
     let rate: Rate = "1Gbit/s".parse().unwrap();
     let link = |a, b| Link { ends: [HostId(a), HostId(b)], rate, propagation: Nanos(25), ptp_only: false };

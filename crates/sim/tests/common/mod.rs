@@ -47,7 +47,7 @@ pub(crate) fn host(name: &str, publisher_id: u16, bridge: Option<Nanos>) -> Host
         application: Fraction(300_000_000),
         publish: Fraction(600_000_000),
     };
-    Host { name: name.into(), kind, clock: ClockRole::Shared, phases, publisher_id }
+    Host { name: name.into(), kind, clock: ClockRole::Shared, phases, publisher_id, ssh: None }
 }
 
 /// Adds a link with a port at each end.

@@ -70,8 +70,8 @@ struct All {
     ordered: bool,
 }
 
-/// Does it on the hosts that have something to do. `map` has `HOST=DESTINATION`; a host that is not in it is reached by its
-/// name.
+/// Does it on the hosts that have something to do. `map` has `HOST=DESTINATION`; a host that is not in it is reached as the
+/// scenario says, else by its name.
 pub(super) fn execute(scenario: &Scenario, map: &[String], sudo: bool, wanted: Wanted, json: bool) -> Outcome {
     let ways = ways(scenario, map, sudo)?;
     if ways.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn execute(scenario: &Scenario, map: &[String], sudo: bool, wanted: W
             Ok(remote) => host.remote = Some(remote),
             Err(why) => {
                 let mend = format!(
-                    "  mend: `ssh {0} true` has to work without a question; --ssh {1}=DESTINATION names another way there",
+                    "  mend: `ssh {0} true` has to work without a question; `ssh` of [hosts.{1}] or --ssh {1}=DESTINATION names another way there",
                     host.way.destination, host.way.host
                 );
                 host.answer = json!({ "state": "failed", "why": format!("{why}\n  {mend}") });
@@ -143,9 +143,10 @@ fn ways(scenario: &Scenario, map: &[String], sudo: bool) -> Result<Vec<Way>, Fai
     let ids = scenario.hosts.iter().filter_map(|host| scenario.host_named(&host.name));
     let plans = ids.map(|id| tsn::plan(scenario, id)).filter(|plan| !plan.steps.is_empty() || !plan.files.is_empty());
     let way = |plan: tsn::Plan| {
-        let destination =
-            named.iter().rev().find(|(host, _)| *host == plan.host).map_or(plan.host.as_str(), |(_, to)| *to);
-        Way { destination: destination.to_owned(), host: plan.host, sudo }
+        let told = named.iter().rev().find(|(host, _)| *host == plan.host).map(|(_, to)| *to);
+        let written = || scenario.hosts.iter().find(|host| host.name == plan.host)?.ssh.as_deref();
+        let destination = told.or_else(written).unwrap_or(&plan.host).to_owned();
+        Way { destination, host: plan.host, sudo }
     };
     // Somebody else sees to those.
     Ok(plans.map(way).filter(|way| way.destination != "none").collect())
