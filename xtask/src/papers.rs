@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 
 fn compared(write: bool) -> Result<bool, String> {
     let mut command = cargo();
-    command.args(["test", "--quiet", "--package", "downbeat-cli", "--test", "papers_lab", "--", "--nocapture"]);
+    command.args(["test", "--quiet", "--package", "downbeat-cli", "--test", "lab", "--", "papers::", "--nocapture"]);
     // Without the laboratory's kernel there is nothing to print.
     command.arg("--test-threads=1").env("DOWNBEAT_REQUIRE_ALL", "1").env_remove("DOWNBEAT_WITHOUT_KERNEL_LAB");
     let output = command.output().map_err(|error| format!("cargo test did not start: {error}"))?;

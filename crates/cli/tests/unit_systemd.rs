@@ -1,5 +1,5 @@
 //! The unit of the watch under a real systemd, which runs in namespaces of its own on a copy of this machine's files. Whether it
-//! keeps schedules true is the laboratory's to show (`unit_lab.rs`); here it is started, watched, started again and ended.
+//! keeps schedules true is the laboratory's to show (`lab/unit.rs`); here it is started, watched, started again and ended.
 
 mod common;
 

@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 
 use crate::error::KernelLabError;
 use crate::kernel::Kernel;
+use crate::processor::Processor;
 use crate::room;
 use crate::stage::Stage;
 
@@ -44,7 +45,11 @@ pub(crate) fn boot(
     let memory = room::for_memory(u64::from(memory_mib) << 20, stage.user.is_some())?;
     stage.bring(&kernel.linux(), &folder.join("linux"))?;
     stage.bring(&kernel.init(), &folder.join("lab-init"))?;
+    let processor = Processor::take();
     let mut running = Running(start(stage, memory_mib, &memory)?);
+    if let Some(processor) = &processor {
+        processor.keep(running.group());
+    }
     let deadline = Instant::now() + limit;
     let status = loop {
         if let Some(status) = running.0.try_wait().map_err(KernelLabError::io("waiting for the kernel"))? {
@@ -126,8 +131,13 @@ fn with_parent(program: &Path) -> Command {
 struct Running(Child);
 
 impl Running {
+    /// Its first process, after which the group is named.
+    fn group(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
+    }
+
     fn end(&mut self) {
-        let group = Pid::from_raw(self.0.id() as i32);
+        let group = self.group();
         _ = killpg(group, Signal::SIGTERM);
         let deadline = Instant::now() + END_WITHIN;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {

@@ -25,6 +25,7 @@
 mod boot;
 mod error;
 mod kernel;
+mod processor;
 mod room;
 mod script;
 mod stage;

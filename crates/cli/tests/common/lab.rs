@@ -133,7 +133,7 @@ pub fn holds(ended: &Ended, words: &[&str]) {
 
 /// A program that sends frames of priority 3 from `va` and prints the phases of their arrival at `vb`: `phases.py [COUNT]`.
 pub fn with_phases(script: &str) -> String {
-    format!("cat > phases.py <<'END'\n{}END\n{script}", include_str!("../apply_lab/phases.py"))
+    format!("cat > phases.py <<'END'\n{}END\n{script}", include_str!("../lab/apply/phases.py"))
 }
 
 /// Phases of arrivals that a script has printed into a file: how many, and how many of them in the window of priority 3
@@ -163,6 +163,6 @@ reboot() {{
     [ $(cat /proc/sys/kernel/random/boot_id) = $(cat boot) ] || echo "WRONG: the boot id"
 }}
 {script}"#,
-        include_str!("../apply_lab/systemctl.py")
+        include_str!("../lab/apply/systemctl.py")
     )
 }

@@ -1,9 +1,7 @@
 //! `downbeat apply` and `restore` on the real kernel of the kernel laboratory. Where that is not built the tests are left out
 //! in words, and fail where all are required.
 
-mod common;
-
-use common::lab::{QUEUES, arrivals, bridge, holds, lab, station, with_phases};
+use crate::common::lab::{QUEUES, arrivals, bridge, holds, lab, station, with_phases};
 
 #[test]
 fn each_discipline_is_applied_read_back_and_taken_off() {

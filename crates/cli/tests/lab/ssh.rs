@@ -2,9 +2,7 @@
 //! all or none of them changed, whatever happens between. Where laboratory or sshd is missing the tests are left out in words,
 //! and fail where all are required.
 
-mod common;
-
-use common::lab::{QUEUES, holds, lab, station};
+use crate::common::lab::{QUEUES, holds, lab, station};
 
 /// A station `pub` and a bridge `sw`, with a schedule each.
 fn cell() -> String {

@@ -5,9 +5,7 @@
 //!
 //! What needs the laboratory's kernel is left out in words where it is not built, and fails where all tests are required.
 
-#[path = "papers_lab/case.rs"]
 mod case;
-mod common;
 
 use case::{CYCLE, Case, READINGS_NS, Table, has_kernel, micros};
 

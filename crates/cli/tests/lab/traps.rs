@@ -2,22 +2,16 @@
 //! not. `docs/traps.md` is the table of them. Where the laboratory is not built the tests are left out in words, and fail where
 //! all are required.
 
-mod common;
-
-#[path = "traps_lab/boot.rs"]
 mod boot;
-#[path = "traps_lab/gates.rs"]
 mod gates;
-#[path = "traps_lab/queues.rs"]
 mod queues;
-#[path = "traps_lab/runs.rs"]
 mod runs;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{downbeat, stderr, stdout};
+use crate::common::{downbeat, stderr, stdout};
 use serde_json::Value;
 
 /// What `downbeat check` says of a scenario.
@@ -104,7 +98,7 @@ fn the_page_names_tests_that_exist_and_all_of_these() {
         }
     }
     assert!(named.len() > 20, "{named:?}");
-    for file in ["traps_lab/gates.rs", "traps_lab/queues.rs", "traps_lab/runs.rs"] {
+    for file in ["lab/traps/gates.rs", "lab/traps/queues.rs", "lab/traps/runs.rs"] {
         for test in tests_of(&read(&root.join("crates/cli/tests").join(file))) {
             assert!(named.contains(&(file.to_owned(), test.clone())), "docs/traps.md does not name {test} of {file}");
         }

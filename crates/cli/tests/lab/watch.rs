@@ -1,9 +1,7 @@
 //! `downbeat apply --watch` on the real kernel of the kernel laboratory: whatever stops a schedule there, frames come in their
 //! windows again. Where the laboratory is not built the tests are left out in words, and fail where all are required.
 
-mod common;
-
-use common::lab::{QUEUES, arrivals, bridge, holds, lab, station, with_phases};
+use crate::common::lab::{QUEUES, arrivals, bridge, holds, lab, station, with_phases};
 use serde_json::Value;
 
 /// What stops a software schedule on Linux, each with what the watch says of it. A child of tc 0, for which the plan has none,

@@ -2,9 +2,7 @@
 //! are put there, run, and go again, also after a boot. Where the laboratory is not built the tests are left out in words, and
 //! fail where all are required.
 
-mod common;
-
-use common::lab::{QUEUES, arrivals, holds, lab, station, with_phases, with_systemd};
+use crate::common::lab::{QUEUES, arrivals, holds, lab, station, with_phases, with_systemd};
 
 #[test]
 fn the_unit_of_the_watch_keeps_a_plan_true_and_goes_with_it() {

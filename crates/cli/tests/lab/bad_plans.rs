@@ -12,16 +12,14 @@
 //! | `delta` above `txtime_delay`, below the wake-up latency, above the lead | `check` | the same |
 //! | more classes than the NIC has queues, an offload that the driver refuses, an unknown driver | `check` | the same |
 //! | base-time in the past or to come | `check` | `tsn/tests/rules.rs`: `base_times_are_compared_with_the_clock` |
-//! | a schedule that waits for its base-time is read back | `apply` | `apply_lab.rs`: `a_schedule_that_waits_is_as_planned` |
-//! | a NIC unplugged in the middle, a foreign discipline in the way | `apply` | `apply_lab.rs`: `what_is_in_the_way_or_goes_away_is_told` |
-//! | whatever step is refused, wherever it is killed | `apply` | `host/src/apply/tests.rs`; `apply_lab.rs`: `killed_at_any_change_it_is_undone` |
+//! | a schedule that waits for its base-time is read back | `apply` | `lab/apply.rs`: `a_schedule_that_waits_is_as_planned` |
+//! | a NIC unplugged in the middle, a foreign discipline in the way | `apply` | `lab/apply.rs`: `what_is_in_the_way_or_goes_away_is_told` |
+//! | whatever step is refused, wherever it is killed | `apply` | `host/src/apply/tests.rs`; `lab/apply.rs`: `killed_at_any_change_it_is_undone` |
 //! | what the kernel keeps otherwise | `apply` | `host/src/apply/tests.rs`: `what_the_kernel_keeps_otherwise_is_found_and_undone` |
 //! | a NIC without queues or of another name; no permission; an old `tc`, or none | `apply` | here |
 //! | a schedule that `check` calls wrong and Linux takes | `apply` says so on standard error | here |
 
-mod common;
-
-use common::lab::{QUEUES, holds, lab, station};
+use crate::common::lab::{QUEUES, holds, lab, station};
 
 #[test]
 fn a_machine_that_cannot_have_a_plan_says_why_and_is_as_before() {

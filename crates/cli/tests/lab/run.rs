@@ -1,13 +1,11 @@
 //! `downbeat run --in kernel-lab`. What needs the laboratory's kernel is left out in words where it is not built, and
 //! fails where all tests are required.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{DOWNBEAT, downbeat, run_json, scenario, signal, stderr, stdout, wait_for};
+use crate::common::{DOWNBEAT, downbeat, run_json, scenario, signal, stderr, stdout, wait_for};
 use serde_json::Value;
 
 fn has_kernel(test: &str) -> bool {

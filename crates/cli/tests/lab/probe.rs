@@ -2,9 +2,7 @@
 //! found by when frames leave, and runs again; one that runs gives no alarm. Where the laboratory is not built the tests are
 //! left out in words, and fail where all are required.
 
-mod common;
-
-use common::lab::{QUEUES, arrivals, holds, lab, station, with_phases};
+use crate::common::lab::{QUEUES, arrivals, holds, lab, station, with_phases};
 use serde_json::Value;
 
 /// Another number of queues cancels the timer of the schedule, and rtnetlink tells nothing of it: here of a fifth queue that
@@ -95,7 +93,7 @@ kill $watch; wait $watch || echo "WRONG: the watch ended with $?"
 
 #[test]
 fn a_schedule_that_runs_gives_no_alarm() {
-    let files = [("taprio", station("taprio", QUEUES[4].1)), ("bridge", common::lab::bridge())];
+    let files = [("taprio", station("taprio", QUEUES[4].1)), ("bridge", crate::common::lab::bridge())];
     let script = r#"
 quiet() { # plan, host
     fresh

@@ -1,13 +1,11 @@
 //! Runs with real queueing disciplines in the kernel laboratory: each does what it is there for, and none is above its bound.
 //! What needs the laboratory's kernel is left out in words where it is not built, and fails where all tests are required.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::{can_run, downbeat, run_json, scenario, stderr, stdout};
+use crate::common::{can_run, downbeat, run_json, scenario, stderr, stdout};
 use measure::FrameRow;
 use serde_json::Value;
 
@@ -397,5 +395,5 @@ fn a_discipline_that_this_kernel_lacks_is_named_and_what_was_made_is_gone() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}{text}", stdout(&output));
         assert!(run_json(&out)["machine"]["qdiscs"].to_string().contains("mqprio"));
     }
-    assert!(common::namespaces("ports-here").is_empty());
+    assert!(crate::common::namespaces("ports-here").is_empty());
 }
