@@ -52,7 +52,10 @@ fn a_clock_that_is_not_there_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (scenario(folder.path(), "two-hosts", "t-wake-no"), folder.path().join("out"));
     for (wake, words) in [
-        ("ptp:/dev/ptp987654", &["hardware clock /dev/ptp987654: No such file", "mend: name a clock that there is"][..]),
+        (
+            "ptp:/dev/ptp987654",
+            &["hardware clock /dev/ptp987654: No such file", "mend: name a clock that there is"][..],
+        ),
         ("ptp:/dev/null", &["hardware clock /dev/null", "this is no PTP hardware clock", "mend:"]),
         ("ptp:lo", &["interface lo: it has no PTP hardware clock", "mend: name a clock that there is"]),
         ("ptp:no-such-if:out=0,in=1", &["--wake ptp:no-such-if:out=0,in=1: interface no-such-if: there is no such"]),
@@ -97,4 +100,43 @@ true
     let lacks = "hardware clock /dev/ptp0: it has 0 periodic outputs and 0 external timestamps";
     assert_eq!(told.matches(lacks).count(), 2, "{told}");
     common::lab::holds(&ended, &["mend: take a network card whose clock has both", "i210, i225 and i226"]);
+}
+
+/// The device's calls against a real kernel, as far as a mock clock has them.
+#[test]
+fn a_real_clock_is_compared_and_its_queue_waited_on() {
+    let Some(kernel) = kernel_lab::testing::kernel("a real clock") else { return };
+    let script = r#"
+echo "1 1" > /sys/bus/netdevsim/new_device
+[ -e /dev/ptp0 ] || mknod /dev/ptp0 c $(sed 's/:/ /' /sys/class/ptp/ptp0/dev)
+./inside --exact inside_the_laboratory --ignored --nocapture
+"#;
+    let inside = std::env::current_exe().unwrap();
+    let ended = kernel_lab::Script::new(script).program("inside", &inside).run(&kernel).unwrap();
+    let told = format!("{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, 0, "{told}");
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+#[test]
+#[ignore = "started by a_real_clock_is_compared in the kernel laboratory"]
+fn inside_the_laboratory() {
+    use rt::events::Events;
+    let path = Path::new("/dev/ptp0");
+    let clock = rt::ptp::HardwareClock::open(path).unwrap();
+    let (first, second) = (clock.ahead().unwrap(), clock.ahead().unwrap());
+    println!("{first:?} {second:?}");
+    // It counts from its making, TAI from 1970.
+    let hour = units::Nanos::from_millis(3_600_000);
+    assert!(rt::clock::now() + first.by < units::Tai(0) + hour, "{first:?}");
+    assert!(first.error >= units::Nanos::ZERO && first.error < units::Nanos::from_millis(1), "{first:?}");
+    let apart = (second.by - first.by).abs();
+    assert!(apart <= first.error + second.error + units::Nanos::from_micros(1), "{first:?} {second:?}");
+    assert!(clock.pin(0).unwrap_err().to_string().contains("it has 0"));
+    let mut queue = rt::ptp::EventQueue::open(path, 0).unwrap();
+    assert!(queue.is_apart(), "Linux 6.7 and later");
+    let (began, patience) = (rt::clock::monotonic(), units::Nanos(1_500_000));
+    assert_eq!(queue.next(patience).unwrap(), None);
+    assert!(rt::clock::monotonic() - began >= patience);
+    assert_eq!(queue.ahead().unwrap().by.0.signum(), first.by.0.signum());
 }

@@ -233,7 +233,8 @@ impl Hosts {
 
     /// Writes what the processes said at their end into the machine's description and the notes.
     pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) -> Lost {
-        let (mut granted, mut link, mut events) = (serde_json::Map::new(), serde_json::Map::new(), serde_json::Map::new());
+        let (mut granted, mut link, mut events) =
+            (serde_json::Map::new(), serde_json::Map::new(), serde_json::Map::new());
         let (mut allocations, mut complete, mut lost) = (0, true, Lost::default());
         for host in &mut self.hosts {
             host.take_last_line();

@@ -193,7 +193,8 @@ fn can(clock: &HardwareClock, wanted: &PtpWake) -> Result<(), (String, String)> 
                 "it has {} periodic outputs and {} external timestamps, and an event of its own takes one of each",
                 has.periodic_outputs, has.external_timestamps
             )),
-            "take a network card whose clock has both, as those of i210, i225 and i226 have, or leave --wake out".into(),
+            "take a network card whose clock has both, as those of i210, i225 and i226 have, or leave --wake out"
+                .into(),
         ));
     }
     let within = |key: &str, index: u32, count: u32| match index < count {
@@ -208,9 +209,10 @@ fn can(clock: &HardwareClock, wanted: &PtpWake) -> Result<(), (String, String)> 
     let pins = [("out", wanted.out_pin), ("in", wanted.in_pin)];
     if has.pins == 0 {
         return match pins.iter().find(|(_, pin)| pin.is_some()) {
-            Some((key, _)) => {
-                Err((what(format!("{key}: its channels are wired, it has no pins to choose")), format!("leave {key} out")))
-            }
+            Some((key, _)) => Err((
+                what(format!("{key}: its channels are wired, it has no pins to choose")),
+                format!("leave {key} out"),
+            )),
             None => Ok(()),
         };
     }

@@ -48,8 +48,12 @@ impl fmt::Display for Wake {
         };
         write!(f, "ptp:{device}")?;
         let channel = |channel: &u32| (*channel != 0).then_some(*channel);
-        let keys =
-            [("out", *out_pin), ("in", *in_pin), ("out-channel", channel(out_channel)), ("in-channel", channel(in_channel))];
+        let keys = [
+            ("out", *out_pin),
+            ("in", *in_pin),
+            ("out-channel", channel(out_channel)),
+            ("in-channel", channel(in_channel)),
+        ];
         for (number, (key, value)) in keys.iter().filter_map(|(key, value)| Some((key, (*value)?))).enumerate() {
             write!(f, "{}{key}={value}", if number == 0 { ':' } else { ',' })?;
         }
@@ -65,7 +69,9 @@ impl FromStr for Wake {
         if text == "monotonic" {
             return Ok(Self::Monotonic);
         }
-        let Some(rest) = text.strip_prefix("ptp:") else { return Err(format!("expected monotonic or ptp:DEVICE, {FORM}")) };
+        let Some(rest) = text.strip_prefix("ptp:") else {
+            return Err(format!("expected monotonic or ptp:DEVICE, {FORM}"));
+        };
         let (device, keys) = rest.split_once(':').map_or((rest, None), |(device, keys)| (device, Some(keys)));
         if device.is_empty() {
             return Err(format!("a device or a network interface expected behind ptp:, {FORM}"));
@@ -116,7 +122,8 @@ impl EventSpec {
         (device, channel): (PathBuf, u32),
     ) -> Option<Self> {
         let ends = scenario.streams.iter().enumerate().flat_map(|(index, stream)| {
-            let sides = [(measure::Side::Writer, stream.writer, true), (measure::Side::Reader, stream.reader, stream.echo)];
+            let sides =
+                [(measure::Side::Writer, stream.writer, true), (measure::Side::Reader, stream.reader, stream.echo)];
             sides.map(|(side, host, sends)| (index, side, (!sends, stream.cycle, host.0)))
         });
         let (reads, cycle, host) = ends.filter(|(index, side, _)| wanted(*index, *side)).map(|(.., end)| end).min()?;

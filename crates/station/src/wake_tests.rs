@@ -63,9 +63,7 @@ fn events_come_when_the_shortest_cycle_publishes_or_else_reads() {
     assert_eq!(both.grid(Tai(5_000_000)), Grid { first: Tai(5_600_000), period: Nanos(1_000_000) });
     assert_eq!(spec(&plain, |_, _| false), None);
     // An end that only reads, alone.
-    let sink = scenario(|text| {
-        text.replace("echo = true", "echo = false").replace("round_trip_wire = \"4ms\", ", "")
-    });
+    let sink = scenario(|text| text.replace("echo = true", "echo = false").replace("round_trip_wire = \"4ms\", ", ""));
     let reads = spec(&sink, |_, side| side == Side::Reader).unwrap();
     assert_eq!((reads.offset_ns, reads.phase.as_str()), (0, "subscribe"));
 }

@@ -75,7 +75,8 @@ impl GivenUp {
 
     /// Whether this one is among them; it is no longer.
     pub(super) fn take(&mut self, number: i64) -> bool {
-        let bit = u32::try_from(self.newest.saturating_sub(number)).ok().and_then(|by| 1_u64.checked_shl(by)).unwrap_or(0);
+        let bit =
+            u32::try_from(self.newest.saturating_sub(number)).ok().and_then(|by| 1_u64.checked_shl(by)).unwrap_or(0);
         let found = self.bits & bit != 0;
         self.bits &= !bit;
         found

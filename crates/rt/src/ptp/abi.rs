@@ -15,7 +15,11 @@ pub(super) struct Time {
 
 impl Time {
     pub(super) const fn from_nanos(nanos: i64) -> Self {
-        Self { seconds: nanos.div_euclid(1_000_000_000), sub_nanos: nanos.rem_euclid(1_000_000_000) as u32, reserved: 0 }
+        Self {
+            seconds: nanos.div_euclid(1_000_000_000),
+            sub_nanos: nanos.rem_euclid(1_000_000_000) as u32,
+            reserved: 0,
+        }
     }
 
     /// None when it is no instant, or beyond the year 2262.

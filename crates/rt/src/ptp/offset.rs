@@ -39,9 +39,8 @@ impl HardwareClock {
     /// # Errors
     /// The clock cannot be read; the message names it.
     pub fn ahead(&self) -> io::Result<Ahead> {
-        let told = |error| {
-            io::Error::other(format!("hardware clock {}: comparing it with TAI: {error}", self.path.display()))
-        };
+        let told =
+            |error| io::Error::other(format!("hardware clock {}: comparing it with TAI: {error}", self.path.display()));
         ahead(self.file.as_raw_fd()).map_err(told)
     }
 }
@@ -108,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_quickest_look_counts_and_leap_seconds_are_taken_off() {
-        let look = |began, took, device| Some(Look { before: UTC + began, device: UTC + device, after: UTC + began + took });
+        let look =
+            |began, took, device| Some(Look { before: UTC + began, device: UTC + device, after: UTC + began + took });
         let true_ahead = 37_000_000_000 + 250;
         let looks =
             [look(0, 8_000, true_ahead + 900), None, look(10_000, 1_001, true_ahead + 10_500), look(20_000, 3_000, 0)];
