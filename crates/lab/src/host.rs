@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use rt::ring::{Consumer, Ring};
 use scenario::{HostId, Scenario};
 use serde_json::json;
-use station::{EndSpec, Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
+use station::{EndSpec, EventSpec, Finished, Reached, Ready, RoleSpec, WorkerSpec, cells};
 use units::{Nanos, Tai};
 
 use crate::departure;
@@ -24,6 +24,7 @@ use crate::lost::Lost;
 use crate::run::RunOptions;
 use crate::traffic::OwnGroup as _;
 use crate::venue::Venue;
+use crate::wake::Bell;
 use crate::watch::TraceState;
 
 /// Fewest records that a ring holds.
@@ -66,10 +67,15 @@ struct Host {
 
 impl Hosts {
     /// Starts a process for every host with a stream end and waits until all are ready.
-    pub(crate) fn start(scenario: &Scenario, options: &RunOptions, venue: &mut Venue) -> Result<Self, LabError> {
+    pub(crate) fn start(
+        scenario: &Scenario,
+        options: &RunOptions,
+        venue: &mut Venue,
+        bell: Option<&Bell>,
+    ) -> Result<Self, LabError> {
         let mut all = Self { hosts: Vec::new(), stopped: None };
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let mut threads_so_far = 0;
+        let (mut threads_so_far, mut listeners) = (0, 0);
         for index in 0..scenario.hosts.len() {
             let id = HostId(index);
             let mut workers = station::workers(
@@ -88,7 +94,12 @@ impl Hosts {
             }
             let queues = |interface: &str| departure::queues(venue.namespace_name(id), interface);
             departure::decide(scenario, (options.launch, options.link), &mut workers, queues)?;
-            let host = Host::start(scenario, options, venue, id, workers)?;
+            if let Some(bell) = bell {
+                listeners += bell.events().listeners(scenario, id, &workers);
+                bell.serves(listeners)?;
+            }
+            let events = bell.map(|bell| bell.events().clone());
+            let host = Host::start(scenario, options, venue, id, (workers, events))?;
             venue.started(host.child.id())?;
             all.hosts.push(host);
         }
@@ -222,7 +233,8 @@ impl Hosts {
 
     /// Writes what the processes said at their end into the machine's description and the notes.
     pub(crate) fn finish(&mut self, machine: &mut Machine, notes: &mut Vec<String>) -> Lost {
-        let (mut granted, mut link) = (serde_json::Map::new(), serde_json::Map::new());
+        let (mut granted, mut link, mut events) =
+            (serde_json::Map::new(), serde_json::Map::new(), serde_json::Map::new());
         let (mut allocations, mut complete, mut lost) = (0, true, Lost::default());
         for host in &mut self.hosts {
             host.take_last_line();
@@ -243,9 +255,17 @@ impl Hosts {
                 allocations += worker.allocations;
                 worker.dropped.iter().for_each(|dropped| lost.frames(&host.name, dropped));
             }
+            let woken: Vec<_> = finished.workers.iter().filter_map(|worker| worker.events.as_ref()).collect();
+            notes.extend(woken.iter().filter_map(|events| Some(format!("{}: {}", host.name, events.told()?))));
+            if !woken.is_empty() {
+                events.insert(host.name.clone(), json!(woken));
+            }
         }
         machine.insert("granted".into(), granted.into());
         machine.insert("ways".into(), link.into());
+        if !events.is_empty() {
+            machine.insert("wake_events".into(), events.into());
+        }
         if complete {
             machine.insert("allocations_in_cycles".into(), json!(allocations));
             machine.insert("receiver_drops".into(), json!(lost.all_frames()));
@@ -285,7 +305,7 @@ impl Host {
         options: &RunOptions,
         venue: &Venue,
         id: HostId,
-        mut workers: Vec<WorkerSpec>,
+        (mut workers, events): (Vec<WorkerSpec>, Option<EventSpec>),
     ) -> Result<Self, LabError> {
         let name = scenario.host(id).name.clone();
         let (mut rings, mut consumers, mut inherited) = (Vec::new(), Vec::new(), Vec::new());
@@ -316,6 +336,7 @@ impl Host {
             link: venue.link(scenario, options.link),
             images: options.images.as_ref().map(|folder| folder.everywhere()),
             launch: options.launch,
+            events,
             wait: options.wait,
         };
         let what = || format!("starting the process of host {name}");

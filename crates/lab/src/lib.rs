@@ -18,6 +18,7 @@
 //!     link: downbeat_lab::Link::Auto,
 //!     launch: downbeat_lab::Launch::Auto,
 //!     wait: rt::wait::Wait::Hybrid,
+//!     wake: downbeat_lab::Wake::Monotonic,
 //!     rotate_every: None,
 //!     pauses: Vec::new(),
 //!     lateness: Vec::new(),
@@ -60,6 +61,7 @@ mod start;
 mod topology;
 mod traffic;
 mod venue;
+mod wake;
 mod watch;
 
 pub use error::LabError;
@@ -74,6 +76,6 @@ pub use role::{Part, Role, interfaces_of_host};
 pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
 pub use start::wait_for_gates;
-pub use station::{Launch, Link, Scheduling};
+pub use station::{Launch, Link, Scheduling, Wake};
 pub use venue::Place;
 pub use watch::{Beginning, TraceState, Turn, Watch};

@@ -39,6 +39,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue)
         ("realtime", json!(options.realtime)),
         ("scheduling", json!(if options.realtime { options.scheduling } else { Scheduling::None }.to_string())),
         ("wait", json!(options.wait.to_string())),
+        ("wake", json!(options.wake.to_string())),
         ("command", json!(options.command)),
     ];
     let mut machine = host_machine();

@@ -11,7 +11,7 @@ use rt::wait::Wait;
 pub use scenario::Pause;
 use scenario::Scenario;
 use serde_json::json;
-use station::{Launch, Link, Scheduling};
+use station::{Launch, Link, Scheduling, Wake};
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
@@ -28,6 +28,7 @@ use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
 use crate::start;
 use crate::venue::{Place, Venue};
+use crate::wake::Bell;
 use crate::watch::{Beginning, TraceState, Turn, Watch};
 
 /// How often the parent empties the trace rings.
@@ -52,6 +53,8 @@ pub struct RunOptions {
     pub launch: Launch,
     /// How cyclic threads wait.
     pub wait: Wait,
+    /// What wakes them.
+    pub wake: Wake,
     /// Where it takes place.
     pub place: Place,
     /// A part folder is written, and its rows leave the memory, every so often.
@@ -102,12 +105,14 @@ pub fn run(
     start::to_wait(scenario, rt::clock::now())?;
     let mut notes = Vec::new();
     let mut venue = Venue::find(scenario, &options.place, &mut notes)?;
+    // What its clock cannot do is better known before anything is made.
+    let bell = Bell::open(&options.wake, scenario, |stream, side| venue.has(scenario, stream, side))?;
     let interrupted = interrupt_flag()?;
     // Before the network: a folder that cannot be written is better known now than after the run.
     make_folder(options)?;
     let desk = Arc::new(Desk::default());
     let measured = control.map(|socket| Control::serve(socket, Arc::clone(&desk))).transpose().and_then(|control| {
-        let measured = measured(scenario, options, &mut venue, &interrupted, &desk, watch);
+        let measured = measured(scenario, options, (&mut venue, bell.as_ref()), &interrupted, &desk, watch);
         drop(control);
         measured
     });
@@ -160,7 +165,7 @@ struct Measured {
 fn measured(
     scenario: &Scenario,
     options: &RunOptions,
-    venue: &mut Venue,
+    (venue, bell): (&mut Venue, Option<&Bell>),
     interrupted: &AtomicBool,
     desk: &Desk,
     watch: &mut dyn Watch,
@@ -176,7 +181,10 @@ fn measured(
     if let Some(pid) = load.as_ref().and_then(Load::pid) {
         venue.started(pid)?;
     }
-    let mut hosts = Hosts::start(scenario, options, venue)?;
+    if let Some(bell) = bell {
+        machine.insert("wake_clock".into(), bell.describe());
+    }
+    let mut hosts = Hosts::start(scenario, options, venue, bell)?;
     let kept = hosts.launches_kept(scenario);
     if !kept.is_empty() {
         machine.insert("launch_kept".into(), kept.into());
@@ -190,6 +198,7 @@ fn measured(
     let cycle = scenario.cycle;
     let start = start::first_cycle(scenario, rt::clock::now());
     let granted: Vec<_> = hosts.granted().collect();
+    let ringing = bell.map(|bell| bell.begin(start)).transpose()?;
     watch.begins(&Beginning { start, rights: options.place.rights_name(), granted: &granted });
     hosts.begin(start);
     let late = (&*options.lateness, options.launch);
@@ -260,6 +269,7 @@ fn measured(
         }
     }
     late.end();
+    drop(ringing);
     let traces = take_events(&mut hosts, &mut collector, (&mut breaches, &mut drains), watch);
     let now = rt::clock::now();
     breaches.finish(&mut notes);

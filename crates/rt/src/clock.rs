@@ -62,6 +62,15 @@ fn sleep_once(clock: ClockId, at_ns: i64) {
     _ = clock_nanosleep(clock, ClockNanosleepFlags::TIMER_ABSTIME, &TimeSpec::nanoseconds(at_ns.max(0)));
 }
 
+/// What ended a sleep before an instant, and the reading of the clock after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// A timer, set to the margin before the instant: how late it was is worth learning from.
+    ByTimer(Tai),
+    /// What tells of the instant itself, or the end of the patience with it.
+    ByEvent(Tai),
+}
+
 /// A clock that a cyclic thread reads and waits by.
 pub trait Clock {
     /// The present instant; never goes back but for a step that [`Self::check_step`] has reported.
@@ -70,6 +79,13 @@ pub trait Clock {
     /// Sleeps until `at`, never shorter, as a rule a little longer; returns the reading of the clock that ended it.
     /// Returns at once when `at` is past.
     fn sleep_until(&self, at: Tai) -> Tai;
+
+    /// Sleeps until `margin` before `at`, from where on the caller is awake; or, where something else than a timer tells
+    /// of `at` itself, until that does. Returns at once when the margin has begun.
+    #[inline]
+    fn sleep_before(&self, at: Tai, margin: Nanos) -> Woken {
+        Woken::ByTimer(self.sleep_until(at - margin))
+    }
 
     /// Reads the clock until it shows `at` or later; returns that first reading.
     #[inline]

@@ -7,7 +7,8 @@
 //! | [`clock`] | TAI without surprises: a clock that detects steps, and sleeps on absolute instants |
 //! | [`wait`] | waiting for the instants of a cycle: asleep, spinning, or both with a margin that is learned |
 //! | [`thread`] | asking for real-time scheduling, and saying plainly what was refused |
-//! | [`ptp`] | the periodic event of a network interface's own clock |
+//! | [`ptp`] | the clock of a network interface, and its periodic event |
+//! | [`events`] | waiting for that event, and going on without it |
 //! | [`image`] | the process image, shared with an application in another thread or process |
 //! | [`exchange`] | the newest of something, from one thread of a process to another |
 //! | [`ring`] | trace records out of the cyclic thread without a system call |
@@ -43,6 +44,7 @@
 
 pub mod alloc;
 pub mod clock;
+pub mod events;
 pub mod exchange;
 pub mod image;
 pub mod machine;

@@ -40,6 +40,11 @@ use units::{Nanos, Tai};
 use crate::clock::monotonic;
 
 mod abi;
+mod offset;
+mod queue;
+
+pub use offset::Ahead;
+pub use queue::EventQueue;
 
 /// What a hardware clock can do; numbers of channels and pins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,8 +98,7 @@ impl Tick {
     /// more, or beyond the year 2262).
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let (seconds, nanos, index) = abi::event(bytes);
-        let seconds = seconds.checked_mul(1_000_000_000).filter(|_| nanos < 1_000_000_000)?;
-        Some(Self { at: Tai(seconds.checked_add(i64::from(nanos))?), index })
+        Some(Self { at: Tai(abi::nanos(seconds, nanos)?), index })
     }
 }
 
@@ -168,6 +172,28 @@ impl HardwareClock {
         // SAFETY: the ioctl reads one such structure.
         let result = unsafe { abi::set_pin(self.file.as_raw_fd(), &raw const request) };
         result.map(drop).map_err(|errno| self.told(&format!("pin {pin}, function {function}"), errno))
+    }
+
+    /// What a pin is connected to: its function, and the channel of that.
+    ///
+    /// # Errors
+    /// There is no such pin, or what it does is none of [`PinFunction`].
+    pub fn pin(&self, pin: u32) -> io::Result<(PinFunction, u32)> {
+        self.within(pin, self.capabilities.pins, "pin")?;
+        let mut found = abi::Pin { index: pin, ..abi::Pin::default() };
+        // SAFETY: the ioctl reads and writes one such structure.
+        let result = unsafe { abi::get_pin(self.file.as_raw_fd(), &raw mut found) };
+        result.map_err(|errno| self.told(&format!("asking what pin {pin} does"), errno))?;
+        let function = match found.function {
+            abi::PIN_NONE => PinFunction::None,
+            abi::PIN_EXTERNAL_TIMESTAMPS => PinFunction::ExternalTimestamps,
+            abi::PIN_PERIODIC_OUTPUT => PinFunction::PeriodicOutput,
+            other => {
+                let text = format!("hardware clock {}: pin {pin} has function {other}", self.path.display());
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+        };
+        Ok((function, found.channel))
     }
 
     /// Begins to stamp edges on a channel; ends when the guard is dropped. Take it before the output begins.

@@ -2,11 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io;
 use std::iter::Peekable;
+use std::rc::Rc;
 
 use units::{Nanos, Tai};
 
 use crate::clock::Clock;
+use crate::events::Events;
+use crate::ptp::{Ahead, Tick};
 
 /// A clock that moves only when somebody reads it, sleeps or spins, with wake-up errors and steps from a script.
 ///
@@ -151,5 +155,103 @@ impl Clock for FakeClock {
         let step: Nanos = self.steps.drain(..due).map(|(_, by)| by).sum();
         self.adopted += step;
         (step != Nanos::ZERO).then_some(step)
+    }
+}
+
+/// A [`FakeClock`] that a thread and the device which wakes it have in common.
+#[derive(Debug, Clone)]
+pub struct SharedClock(Rc<RefCell<FakeClock>>);
+
+impl SharedClock {
+    /// Shares a clock.
+    pub fn new(clock: FakeClock) -> Self {
+        Self(Rc::new(RefCell::new(clock)))
+    }
+
+    /// Lets time pass: [`FakeClock::advance`].
+    pub fn advance(&self, span: Nanos) {
+        self.0.borrow().advance(span);
+    }
+
+    /// Time since the start, which no step changes.
+    pub fn elapsed(&self) -> Nanos {
+        self.0.borrow().elapsed()
+    }
+
+    /// Time spent spinning.
+    pub fn spun(&self) -> Nanos {
+        self.0.borrow().spun()
+    }
+}
+
+impl Clock for SharedClock {
+    fn now(&self) -> Tai {
+        self.0.borrow().now()
+    }
+
+    fn sleep_until(&self, at: Tai) -> Tai {
+        self.0.borrow().sleep_until(at)
+    }
+
+    fn spin_until(&self, at: Tai) -> Tai {
+        self.0.borrow().spin_until(at)
+    }
+
+    fn check_step(&mut self) -> Option<Nanos> {
+        self.0.borrow_mut().check_step()
+    }
+}
+
+/// A device that gives events, or fails, at instants of a script: spans since the start of its clock. As the kernel does,
+/// it keeps the newest 128 for whoever comes late.
+#[derive(Debug)]
+pub struct FakeEvents {
+    clock: SharedClock,
+    script: VecDeque<(Nanos, Result<Tick, i32>)>,
+    /// From when on its clock is so far ahead of TAI.
+    ahead: Vec<(Nanos, Nanos)>,
+}
+
+impl FakeEvents {
+    /// A device without events, whose clock shows TAI.
+    pub fn new(clock: SharedClock) -> Self {
+        Self { clock, script: VecDeque::new(), ahead: Vec::new() }
+    }
+
+    /// Gives these events when so much time has passed, in the order of those spans; an error number fails instead.
+    #[must_use]
+    pub fn with_events(mut self, events: impl IntoIterator<Item = (Nanos, Result<Tick, i32>)>) -> Self {
+        self.script.extend(events);
+        self.script.make_contiguous().sort_by_key(|(at, _)| *at);
+        self
+    }
+
+    /// Its clock is `by` ahead of TAI when so much time has passed.
+    #[must_use]
+    pub fn with_ahead(mut self, elapsed: Nanos, by: Nanos) -> Self {
+        self.ahead.push((elapsed, by));
+        self
+    }
+}
+
+impl Events for FakeEvents {
+    fn next(&mut self, patience: Nanos) -> io::Result<Option<Tick>> {
+        const QUEUED: usize = 128;
+        let elapsed = self.clock.elapsed();
+        let waiting = self.script.partition_point(|(at, _)| *at <= elapsed);
+        self.script.drain(..waiting.saturating_sub(QUEUED));
+        let Some((at, event)) = self.script.front().copied().filter(|(at, _)| *at <= elapsed + patience) else {
+            self.clock.advance(patience);
+            return Ok(None);
+        };
+        self.script.pop_front();
+        self.clock.advance((at - elapsed).max(Nanos::ZERO));
+        event.map(Some).map_err(io::Error::from_raw_os_error)
+    }
+
+    fn ahead(&mut self) -> io::Result<Ahead> {
+        let elapsed = self.clock.elapsed();
+        let by = self.ahead.iter().rfind(|(from, _)| *from <= elapsed).map_or(Nanos::ZERO, |(_, by)| *by);
+        Ok(Ahead { by, error: Nanos::ZERO })
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use units::{Nanos, Tai};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Woken};
 
 /// How a thread waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -136,8 +136,13 @@ impl Pacer {
     pub fn wait(&mut self, clock: &impl Clock, at: Tai) -> Tai {
         let awake = at - self.margin();
         if self.how != Wait::Spin && clock.now() < awake {
-            let woke = clock.sleep_until(awake);
-            self.margin.observe(woke - awake);
+            let woke = match clock.sleep_before(at, self.margin()) {
+                Woken::ByTimer(woke) => {
+                    self.margin.observe(woke - awake);
+                    woke
+                }
+                Woken::ByEvent(woke) => woke,
+            };
             if woke >= at {
                 return woke;
             }

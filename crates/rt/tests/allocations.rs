@@ -2,10 +2,13 @@
 
 use downbeat_rt::alloc::{Counting, allocations_of_this_thread};
 use downbeat_rt::clock::{Clock, SystemClock};
+use downbeat_rt::events::{EventClock, Grid};
 use downbeat_rt::image::{Image, ImageSpec};
+use downbeat_rt::ptp::Tick;
 use downbeat_rt::ring::Ring;
+use downbeat_rt::testing::{FakeClock, FakeEvents, SharedClock};
 use downbeat_rt::wait::{Pacer, Wait};
-use units::Nanos;
+use units::{Nanos, Tai};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -55,4 +58,25 @@ fn a_cycle_allocates_nothing() {
         }
     }
     assert_eq!(allocations_of_this_thread(), before);
+}
+
+#[test]
+fn waiting_for_events_that_come_fail_and_stop_allocates_nothing() {
+    let period = Nanos::from_micros(250);
+    let grid = Grid { first: Tai(0), period };
+    let event = |number: i64| {
+        let tick = Tick { at: grid.first + period * number, index: 0 };
+        (period * number + Nanos(3_000), if number == 70 { Err(5) } else { Ok(tick) })
+    };
+    let shared = SharedClock::new(FakeClock::new(Tai(-100)));
+    let device = FakeEvents::new(shared.clone()).with_events((0..100).filter(|number| number % 7 != 6).map(event));
+    let mut clock = EventClock::new(shared, device, 0, grid);
+    let before = allocations_of_this_thread();
+    for number in 1..200 {
+        clock.sleep_until(grid.first + period * number);
+        assert_eq!(clock.check_step(), None);
+    }
+    assert_eq!(allocations_of_this_thread(), before);
+    let counts = clock.counts();
+    assert!(counts.woken > 0 && counts.lost > 0 && counts.errors == 1 && counts.stops > 0, "{counts:?}");
 }

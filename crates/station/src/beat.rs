@@ -30,7 +30,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(&self, phase: Phase) -> Nanos {
+    pub(crate) fn of(&self, phase: Phase) -> Nanos {
         match phase {
             Phase::Subscribe => self.subscribe,
             Phase::Application => self.application,

@@ -7,7 +7,8 @@
 //! never adds up. Where two fall together the launch goes first: it is the one that the wire sees.
 //!
 //! **Waiting.** By [`Wait`] the thread sleeps, is awake all the time, or, as a rule, sleeps and is awake shortly before
-//! what the wire sees: a launch, and a publish phase whose frames go at once.
+//! what the wire sees: a launch, and a publish phase whose frames go at once. With an
+//! [`EventClock`](rt::events::EventClock) a device ends the wait for one phase of a cycle.
 //!
 //! **Flood.** Reading ends when the application phase is due, or a launch: more frames than can be read until then stay
 //! in the queue of their socket and are read in the next window, and what finds no room there the kernel drops and
@@ -159,6 +160,11 @@ impl<'a, C: Clock> Executive<'a, C> {
                 self.follow_the_time();
             }
         }
+    }
+
+    /// The clock that it ran by.
+    pub fn into_clock(self) -> C {
+        self.clock
     }
 
     /// Frames for which the receive queues of this thread had no room, by interface; those without any are left out.

@@ -26,6 +26,7 @@ mod sockets;
 mod spec;
 #[cfg(test)]
 mod standing_tests;
+mod wake;
 mod ways;
 mod worker;
 
@@ -42,4 +43,5 @@ pub use spec::{
     Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, ThreadSpec, WorkerFinished, WorkerSpec, cells,
     drain_request, workers,
 };
+pub use wake::{EventSpec, PtpWake, Wake, WakeEvents};
 pub use ways::{Link, Reached};

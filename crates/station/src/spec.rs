@@ -12,6 +12,7 @@ use units::Nanos;
 
 use crate::departure::{Departure, Launch, Txtime};
 use crate::scheduling::Scheduling;
+use crate::wake::{EventSpec, WakeEvents};
 use crate::ways::{Link, Reached};
 
 /// Shared cells of a thread's trace ring.
@@ -72,6 +73,9 @@ pub struct RoleSpec {
     /// Who keeps launch times.
     #[serde(default)]
     pub launch: Launch,
+    /// The events that wake its threads once a cycle; none where timers do.
+    #[serde(default)]
+    pub events: Option<EventSpec>,
     /// How threads wait.
     #[serde(with = "wait_by_name")]
     pub wait: Wait,
@@ -199,6 +203,9 @@ pub struct WorkerFinished {
     pub allocations: u64,
     /// Frames for which its receive queues had no room.
     pub dropped: Vec<Dropped>,
+    /// What became of the events that should have woken it; none when it waited for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<WakeEvents>,
 }
 
 /// Frames for which there was no room when they arrived.

@@ -8,7 +8,8 @@ use std::thread::{self, JoinHandle};
 use link::Departure;
 use measure::{Event, EventKind, Side};
 use pubsub::StandingBacklog;
-use rt::clock::SystemClock;
+use rt::clock::{Clock, SystemClock};
+use rt::ptp::EventQueue;
 use rt::ring::{Producer, Ring};
 use scenario::{ApplicationKind, HostId, Scenario, StreamEnd};
 use units::{Nanos, Tai};
@@ -39,6 +40,8 @@ pub(crate) struct Worker {
     /// Its priority where it has SCHED_FIFO.
     priority: u8,
     tai_minus_utc: Nanos,
+    /// The events that begin a phase of its cycles; none where a timer does.
+    events: Option<EventQueue>,
     /// Base time of the cycles, where counters begin with the number of their cycle since then.
     counted_since: Option<Tai>,
 }
@@ -97,11 +100,23 @@ impl Worker {
         let stamps = kept.iter().filter_map(|name| worker.stamps.get(*name)).map(produce).collect::<Result<_, _>>()?;
         let tai_minus_utc = sockets.tai_minus_utc();
         let counted_since = spec.absolute_counters.then_some(scenario.base_time);
-        let thread = |thread: &ThreadSpec, priority, beats, outlets, stamps| {
+        let thread = |thread: &ThreadSpec, priority, beats: Vec<Beat>, outlets, stamps| {
             let ring = attach(&thread.trace)?;
             let trace = ring.producer().map_err(|error| error.to_string())?;
             let cpu = thread.cpu;
-            Ok::<_, String>(Self { beats, outlets, ring, trace, stamps, cpu, priority, tai_minus_utc, counted_since })
+            let events = spec.events.as_ref().map(|events| events.queue(&beats)).transpose()?.flatten();
+            Ok::<_, String>(Self {
+                beats,
+                outlets,
+                ring,
+                trace,
+                stamps,
+                cpu,
+                priority,
+                tai_minus_utc,
+                events,
+                counted_since,
+            })
         };
         let [reads, computes, writes] = match &worker.threads[..] {
             [all] => return Ok(vec![thread(all, PRIORITY, beats, outlets, stamps)?]),
@@ -147,31 +162,44 @@ impl Worker {
         };
         let grant = rt::thread::prepare(&requested);
         _ = granted.send(grant.describe());
-        let ring = self.ring;
-        let stop = || ring.cell(cells::STOP).load(Ordering::Relaxed) != 0 || terminated.load(Ordering::Relaxed);
-        while ring.cell(cells::START).load(Ordering::Acquire) == 0 && !stop() {
+        while self.ring.cell(cells::START).load(Ordering::Acquire) == 0 && !is_to_stop(&self.ring, terminated) {
             rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(1));
         }
-        let t0 = Tai(ring.cell(cells::START).load(Ordering::Acquire) as i64);
+        let t0 = Tai(self.ring.cell(cells::START).load(Ordering::Acquire) as i64);
         if let Some(base) = self.counted_since {
             count_from(&mut self.beats, base, t0);
         }
         self.beats.iter().flat_map(|beat| &beat.ends).filter_map(|end| end.outside.as_ref()).for_each(Outside::begin);
-        let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
-        let by = (SystemClock::new(), spec.wait);
+        let finished = match (self.events.take(), &spec.events) {
+            (Some(queue), Some(events)) => {
+                let (mut finished, clock) = self.cycles(spec, events.clock(queue, t0), t0, terminated);
+                finished.events = Some(clock.counts().into());
+                finished
+            }
+            _ => self.cycles(spec, SystemClock::new(), t0, terminated).0,
+        };
+        // The last frames' stamps are still on their way.
+        rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(5));
+        fetching.store(false, Ordering::Relaxed);
+        fetchers.into_iter().for_each(|fetcher| _ = fetcher.join());
+        drop(grant);
+        finished
+    }
+
+    /// Runs the cycles by a clock; gives it back.
+    fn cycles<C: Clock>(self, spec: &RoleSpec, clock: C, t0: Tai, terminated: &AtomicBool) -> (WorkerFinished, C) {
+        let ring = self.ring;
+        let stop = || is_to_stop(&ring, terminated);
         let drains = || ring.cell(cells::DRAIN).load(Ordering::Relaxed);
+        let span = Span { t0, duration: spec.duration(), tai_minus_utc: self.tai_minus_utc };
+        let by = (clock, spec.wait);
         let mut executive = Executive::new(by, span, self.beats, self.outlets, self.trace, &stop).with_drains(&drains);
         let before = rt::alloc::allocations_of_this_thread();
         if !stop() {
             executive.run();
         }
         let allocations = rt::alloc::allocations_of_this_thread() - before;
-        // The last frames' stamps are still on their way.
-        rt::clock::sleep_through(rt::clock::now() + Nanos::from_millis(5));
-        fetching.store(false, Ordering::Relaxed);
-        fetchers.into_iter().for_each(|fetcher| _ = fetcher.join());
-        drop(grant);
-        WorkerFinished { allocations, dropped: executive.dropped() }
+        (WorkerFinished { allocations, dropped: executive.dropped(), events: None }, executive.into_clock())
     }
 
     /// Starts the threads that fetch transmit timestamps and put them into their rings, one an outlet.
@@ -194,6 +222,11 @@ impl Worker {
         }
         fetchers
     }
+}
+
+/// Whether the parent, or whoever ends this process, says stop.
+fn is_to_stop(ring: &Ring, terminated: &AtomicBool) -> bool {
+    ring.cell(cells::STOP).load(Ordering::Relaxed) != 0 || terminated.load(Ordering::Relaxed)
 }
 
 /// What a trace says of what became of a send; none when nobody knows which it was.

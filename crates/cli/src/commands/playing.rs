@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{
     ControlSocket, ImageFolder, LabError, Lateness, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome,
-    Scheduling,
+    Scheduling, Wake,
 };
 use measure::{Live, Side};
 use rt::wait::Wait;
@@ -44,6 +44,10 @@ pub(crate) struct Playing {
     /// [default: hybrid; in the kernel laboratory sleep]
     #[arg(long, value_name = "HOW")]
     wait: Option<Wait>,
+    /// What wakes cyclic threads: monotonic (a timer), or once a cycle the clock of a network card, ptp:/dev/ptpN or
+    /// ptp:IFACE, whose periodic output is wired to an input; ptp:DEVICE:out=PIN,in=PIN names the pins (docs/wake.md)
+    #[arg(long, value_name = "CLOCK", default_value = "monotonic")]
+    wake: Wake,
     /// Scheduling of cyclic threads: fifo (SCHED_FIFO 80), deadline (SCHED_DEADLINE, a share of a processor that follows from
     /// the cycle and its phases) or none; what the kernel refuses is told
     #[arg(long, value_name = "CLASS", default_value = "fifo", conflicts_with = "no_realtime")]
@@ -149,6 +153,13 @@ impl Playing {
                  all of one\n  mend: take --wait hybrid or sleep, or --scheduling fifo",
             ));
         }
+        if self.wake != Wake::Monotonic && self.wait == Some(Wait::Spin) {
+            return Err(Failure::input(format!(
+                "--wake {} with --wait spin: a thread that never sleeps is not woken\n  mend: take --wait hybrid or sleep, or \
+                 leave --wake out",
+                self.wake
+            )));
+        }
         match self.rotate_every {
             Some(every) if every < SHORTEST_PART => Err(Failure::input(format!(
                 "--rotate-every {every}: a part holds at least {SHORTEST_PART}\n  mend: give a longer span, for example 10min"
@@ -186,6 +197,11 @@ impl Playing {
             () if self.scheduling == Scheduling::Deadline => refused(
                 "--scheduling deadline",
                 "computing takes no time there, so no share of a processor does anything",
+                "leave it out",
+            ),
+            () if self.wake != Wake::Monotonic => refused(
+                &format!("--wake {}", self.wake),
+                "no clock there gives events; in virtual time timers wake in time",
                 "leave it out",
             ),
             () if self.live => refused("--live", alone, "leave it out"),
@@ -230,6 +246,7 @@ impl Playing {
                 Place::KernelLab(_) => Wait::Sleep,
                 _ => Wait::default(),
             }),
+            wake: self.wake.clone(),
             place: plan.place,
             folder: plan.folder,
             stamps: !self.no_stamps,

@@ -2,20 +2,37 @@
 
 use std::ffi::c_char;
 
-use nix::{ioctl_read, ioctl_write_ptr};
+use nix::{ioctl_none, ioctl_read, ioctl_readwrite, ioctl_write_ptr};
 
 /// `struct ptp_clock_time`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Time {
-    pub(super) seconds: i64,
-    pub(super) nanos: u32,
+    seconds: i64,
+    sub_nanos: u32,
     reserved: u32,
 }
 
 impl Time {
     pub(super) const fn from_nanos(nanos: i64) -> Self {
-        Self { seconds: nanos.div_euclid(1_000_000_000), nanos: nanos.rem_euclid(1_000_000_000) as u32, reserved: 0 }
+        Self {
+            seconds: nanos.div_euclid(1_000_000_000),
+            sub_nanos: nanos.rem_euclid(1_000_000_000) as u32,
+            reserved: 0,
+        }
+    }
+
+    /// None when it is no instant, or beyond the year 2262.
+    pub(super) const fn nanos(&self) -> Option<i64> {
+        nanos(self.seconds, self.sub_nanos)
+    }
+}
+
+/// Seconds and nanoseconds in one; none when they are no instant, or beyond the year 2262.
+pub(super) const fn nanos(seconds: i64, nanos: u32) -> Option<i64> {
+    match seconds.checked_mul(1_000_000_000) {
+        Some(seconds) if nanos < 1_000_000_000 => seconds.checked_add(nanos as i64),
+        _ => None,
     }
 }
 
@@ -94,7 +111,54 @@ pub(super) fn event(bytes: &[u8; EVENT_BYTES]) -> (i64, u32, u32) {
     (i64::from_ne_bytes(std::array::from_fn(|byte| bytes[byte])), number(8), number(16))
 }
 
+/// `PTP_MAX_SAMPLES`.
+const MAX_SAMPLES: usize = 25;
+/// Looks that are asked for at a time.
+pub(super) const SAMPLES: usize = 16;
+
+/// `struct ptp_sys_offset`: system, device, system, …, system.
+#[repr(C)]
+pub(super) struct Offset {
+    samples: u32,
+    reserved: [u32; 3],
+    pub(super) times: [Time; 2 * MAX_SAMPLES + 1],
+}
+
+impl Offset {
+    pub(super) fn asking() -> Self {
+        Self { samples: SAMPLES as u32, reserved: [0; 3], times: [Time::default(); 2 * MAX_SAMPLES + 1] }
+    }
+}
+
+/// `struct ptp_sys_offset_extended`: system, device, system of each look; the system's clock is `CLOCK_REALTIME`.
+#[repr(C)]
+pub(super) struct OffsetExtended {
+    samples: u32,
+    clock: i32,
+    reserved: [u32; 2],
+    pub(super) times: [[Time; 3]; MAX_SAMPLES],
+}
+
+impl OffsetExtended {
+    pub(super) fn asking() -> Self {
+        Self { samples: SAMPLES as u32, clock: 0, reserved: [0; 2], times: [[Time::default(); 3]; MAX_SAMPLES] }
+    }
+}
+
+/// `struct ptp_sys_offset_precise`: both at the same instant.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct OffsetPrecise {
+    pub(super) device: Time,
+    pub(super) system: Time,
+    monotonic_raw: Time,
+    reserved: [u32; 4],
+}
+
 const _: () = assert!(size_of::<Time>() == 16);
+const _: () = assert!(size_of::<Offset>() == 832);
+const _: () = assert!(size_of::<OffsetExtended>() == 1216);
+const _: () = assert!(size_of::<OffsetPrecise>() == 64);
 const _: () = assert!(size_of::<Capabilities>() == 80);
 const _: () = assert!(size_of::<ExternalTimestamps>() == 16);
 const _: () = assert!(size_of::<PeriodicOutput>() == 56);
@@ -104,6 +168,14 @@ ioctl_read!(get_capabilities, b'=', 1, Capabilities);
 ioctl_write_ptr!(request_external_timestamps, b'=', 11, ExternalTimestamps);
 ioctl_write_ptr!(request_periodic_output, b'=', 12, PeriodicOutput);
 ioctl_write_ptr!(set_pin, b'=', 16, Pin);
+ioctl_readwrite!(get_pin, b'=', 15, Pin);
+// Coded as if it only read; it writes the times all the same.
+nix::ioctl_readwrite_bad!(offset, nix::request_code_write!(b'=', 5, size_of::<Offset>()), Offset);
+ioctl_readwrite!(offset_precise, b'=', 8, OffsetPrecise);
+ioctl_readwrite!(offset_extended, b'=', 9, OffsetExtended);
+// Since Linux 6.7, with a queue for each descriptor.
+ioctl_none!(mask_clear_all, b'=', 19);
+ioctl_write_ptr!(mask_enable, b'=', 20, u32);
 
 /// `struct ethtool_ts_info`.
 #[repr(C)]
