@@ -79,7 +79,9 @@ pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use ptp::*;
 pub use rows::{FrameRow, flags};
-pub use store::{ENDS_FILE, ResultsError, part_folders, read_run, run_folder, utc_text, write_run, write_whole};
+pub use store::{
+    ENDS_FILE, ResultsError, part_folders, read_run, read_run_file, run_folder, utc_text, write_run, write_whole,
+};
 pub use summary::{fingerprint, summarise};
 pub use trace::{
     DrainCause, Event, EventKind, LAUNCH_INVALID, LAUNCH_LOST, LAUNCH_MISSED, LAUNCH_REFUSED, LAUNCH_SKIPPED, Phase,

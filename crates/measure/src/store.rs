@@ -250,7 +250,11 @@ pub(crate) fn read_scenario_text(dir: &Path, run: &RunFile) -> Result<String, Re
     Ok(scenario)
 }
 
-pub(crate) fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
+/// Reads `run.json` at this path, also that of a whole whose rows are in [parts](part_folders).
+///
+/// # Errors
+/// It is missing, cut short or of another format.
+pub fn read_run_file(path: &Path) -> Result<RunFile, ResultsError> {
     let text = fs::read(path).map_err(|source| failed(path, "read", source))?;
     of_format(path, &text, RUN_FORMAT)
 }

@@ -11,7 +11,7 @@ use super::real::{self, Run, Scratch, resident_kib};
 use super::rounds::Failure;
 
 const HELP: &str = "\
-cargo xtask bench soak [--duration SPAN] [--cycle SPAN] [--load PROFILE]
+cargo xtask bench soak [--duration SPAN] [--cycle SPAN] [--load PROFILE] [--rotate-every SPAN]
 
 Runs two hosts in one process each for SPAN under load and looks at the resident memory of their processes and of the
 one that collects every ten seconds; then tells what was lost, and by whose fault.
@@ -19,6 +19,9 @@ one that collects every ten seconds; then tells what was lost, and by whose faul
   --duration SPAN   how long (default 10min)
   --cycle SPAN      cycle of the stream (default 250us); it is launched 3/5 of a cycle after the start of the next one
   --load PROFILE    as `downbeat run --load` (default mixed)
+  --rotate-every SPAN
+                    what is measured is written and freed so often (default 1min): the memory of the collector is that of one
+                    part, and its trend is told by the looks at its lowest, one a part
 
 Needs root. Exit codes: 0 measured, 1 failed, 2 wrong arguments.";
 
@@ -31,6 +34,7 @@ struct Options {
     duration: Nanos,
     cycle: Nanos,
     load: String,
+    rotate_every: Nanos,
 }
 
 /// Resident memory in KiB: the collector, then each host.
@@ -58,8 +62,12 @@ pub(super) fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options =
-        Options { duration: Nanos::from_millis(600_000), cycle: Nanos(250_000), load: "mixed".to_owned() };
+    let mut options = Options {
+        duration: Nanos::from_millis(600_000),
+        cycle: Nanos(250_000),
+        load: "mixed".to_owned(),
+        rotate_every: Nanos::from_millis(60_000),
+    };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let value = rest.next().ok_or_else(|| format!("{argument}: expected a value."))?;
@@ -68,6 +76,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--duration" => options.duration = span()?,
             "--cycle" => options.cycle = span()?,
             "--load" => options.load.clone_from(value),
+            "--rotate-every" => options.rotate_every = span()?,
             other => return Err(format!("cargo xtask bench soak has no argument \"{other}\".")),
         }
     }
@@ -82,7 +91,8 @@ fn soak(options: &Options) -> Result<(), Failure> {
     let replaced = [("cycle = \"1ms\"", cycle.as_str()), ("offset = \"600us\"", offset.as_str())];
     let text = real::template(&program, "two-hosts", "bench-soak", &replaced)?;
     let duration = options.duration.to_string();
-    let arguments = ["--duration", &duration, "--load", &options.load];
+    let part = options.rotate_every.to_string();
+    let arguments = ["--duration", &duration, "--load", &options.load, "--rotate-every", &part];
     let began = Instant::now();
     let mut run = Run::start(&program, &scratch, "bench-soak", &text, &arguments, 2)?;
     let processes: Vec<_> = std::iter::once(run.parent()).chain(run.hosts.iter().copied()).collect();
@@ -98,14 +108,51 @@ fn soak(options: &Options) -> Result<(), Failure> {
     while !run.has_ended()? {
         std::thread::sleep(Duration::from_millis(100));
     }
-    let (result, rows, _) = measure::read_run(&run.folder)?;
-    println!("{} at a cycle of {}, load {}", options.duration, options.cycle, options.load);
-    print_memory(&looks);
-    print_losses(&result, &rows);
+    let result = measure::read_run_file(&run.folder.join("run.json"))?;
+    let mut lost = Lost::default();
+    for folder in measure::part_folders(&run.folder)? {
+        lost.add(&measure::read_run(&folder)?.1);
+    }
+    let Options { duration, cycle, load, rotate_every } = options;
+    println!("{duration} at a cycle of {cycle}, load {load}, in parts of {rotate_every}");
+    print_memory(&looks, *rotate_every);
+    print_losses(&result, &lost);
     Ok(())
 }
 
-fn print_memory(looks: &[Look]) {
+/// Lost messages, by whether a host was late meanwhile and by place.
+#[derive(Default)]
+struct Lost {
+    all: u64,
+    late: u64,
+    /// In the order of [`PLACES`].
+    places: [u64; PLACES.len()],
+}
+
+const PLACES: [(u32, &str); 5] = [
+    (flags::LOST_PUBLISHER, "at the publisher "),
+    (flags::LOST_OUT, "on the way out   "),
+    (flags::LOST_LOOPBACK, "at the loopback  "),
+    (flags::LOST_BACK, "on the way back  "),
+    (flags::LOST_UNPLACED, "place unknown    "),
+];
+
+impl Lost {
+    fn add(&mut self, rows: &[FrameRow]) {
+        for row in rows.iter().filter(|row| row.has(flags::LOST)) {
+            self.all += 1;
+            if row.has(flags::HOST_OUTLIER) {
+                self.late += 1;
+                continue;
+            }
+            for (count, (bits, _)) in self.places.iter_mut().zip(PLACES) {
+                *count += u64::from(row.has(bits));
+            }
+        }
+    }
+}
+
+fn print_memory(looks: &[Look], part: Nanos) {
     println!("\nresident memory, KiB\n{:>8} {:>10} {:>10} {:>10}", "s", "collector", "pub", "loop");
     let every = looks.len().div_ceil(20).max(1);
     let last = looks.len().saturating_sub(1);
@@ -115,11 +162,14 @@ fn print_memory(looks: &[Look]) {
         println!();
     }
     let settled = looks.get(WARM_UP_LOOKS..).unwrap_or_default();
+    let part = Duration::from_nanos(part.0.unsigned_abs());
     for (place, name) in ["collector", "pub", "loop"].into_iter().enumerate() {
         let points: Vec<_> = settled
             .iter()
             .filter_map(|look| Some((look.at.as_secs_f64(), *look.resident_kib.get(place)? as f64)))
             .collect();
+        // The collector keeps the rows of a part until it is written.
+        let points = if place == 0 { lowest(&points, part) } else { points };
         match slope(&points) {
             Some(per_second) => println!(
                 "{name}: {:+.0} KiB an hour, by {} looks after {} s",
@@ -130,6 +180,13 @@ fn print_memory(looks: &[Look]) {
             None => println!("{name}: too short for a trend"),
         }
     }
+}
+
+/// The lowest point of each whole part.
+fn lowest(points: &[(f64, f64)], part: Duration) -> Vec<(f64, f64)> {
+    let number = |at: f64| (at / part.as_secs_f64()) as u64;
+    let lowest = |chunk: &[(f64, f64)]| chunk.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+    points.chunk_by(|a, b| number(a.0) == number(b.0)).filter_map(lowest).collect()
 }
 
 /// Least squares, of at least three points.
@@ -145,7 +202,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     (square > 0.0).then(|| both / square)
 }
 
-fn print_losses(run: &RunFile, rows: &[FrameRow]) {
+fn print_losses(run: &RunFile, lost: &Lost) {
     let Some(stream) = run.streams.first() else { return };
     let machine = |key: &str| run.machine.get(key).map_or_else(|| "not known".to_owned(), ToString::to_string);
     println!("\n{} messages published, {} of known fate", stream.frames, stream.loss.published);
@@ -161,19 +218,10 @@ fn print_losses(run: &RunFile, rows: &[FrameRow]) {
         counters.foreign,
         counters.stale
     );
-    let lost: Vec<_> = rows.iter().filter(|row| row.has(flags::LOST)).collect();
-    let count =
-        |bits: u32, late: bool| lost.iter().filter(|row| row.has(bits) && row.has(flags::HOST_OUTLIER) == late).count();
-    println!("  lost {}", lost.len());
-    println!("    while a host was late             {}", count(flags::LOST, true));
-    for (bits, place) in [
-        (flags::LOST_PUBLISHER, "at the publisher "),
-        (flags::LOST_OUT, "on the way out   "),
-        (flags::LOST_LOOPBACK, "at the loopback  "),
-        (flags::LOST_BACK, "on the way back  "),
-        (flags::LOST_UNPLACED, "place unknown    "),
-    ] {
-        println!("    else {place}            {}", count(bits, false));
+    println!("  lost {}", lost.all);
+    println!("    while a host was late             {}", lost.late);
+    for ((_, place), count) in PLACES.iter().zip(lost.places) {
+        println!("    else {place}            {count}");
     }
     let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for incident in &run.incidents {
@@ -203,10 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_of_each_part_counts() {
+        let points = [(0.0, 5.0), (10.0, 1.0), (50.0, 9.0), (60.0, 8.0), (70.0, 2.0)];
+        assert_eq!(lowest(&points, Duration::from_secs(60)), [(10.0, 1.0), (70.0, 2.0)]);
+    }
+
+    #[test]
     fn arguments() {
         let parsed = |line: &str| parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        let options = parsed("--duration 30s --cycle 1ms --load idle").unwrap();
+        let options = parsed("--duration 30s --cycle 1ms --load idle --rotate-every 5s").unwrap();
         assert_eq!((options.duration.0, options.cycle.0, options.load.as_str()), (30_000_000_000, 1_000_000, "idle"));
+        assert_eq!(options.rotate_every.0, 5_000_000_000);
         assert!(parsed("--duration").is_err() && parsed("--duration long").is_err() && parsed("--speed 1").is_err());
     }
 }

@@ -55,7 +55,8 @@ pub(crate) struct Playing {
     /// Do not ask for SCHED_FIFO, processors of one's own and locked memory
     #[arg(long)]
     no_realtime: bool,
-    /// Begin a new part folder every so often: memory stays flat however long it goes on
+    /// Begin a new part folder every so often: memory stays flat however long it goes on [default: 10min for what goes on for
+    /// longer than 30min, or without an end]
     #[arg(long, value_name = "SPAN")]
     rotate_every: Option<Nanos>,
     /// Unix socket for `downbeat ctl` [default: NAME.sock in $XDG_RUNTIME_DIR/downbeat, /run/downbeat or
@@ -97,10 +98,18 @@ pub(crate) struct Plan {
     pub(crate) listener: Option<TcpListener>,
 }
 
-/// A role without an end begins a new part this often, if nothing else is said.
-const PART_OF_AN_ENDLESS_ROLE: Nanos = Nanos::from_millis(600_000);
+/// What goes on for longer than [`LONG`], or without an end, begins a new part this often, if nothing else is said: rows are
+/// kept in memory until they are written.
+const PART_OF_A_LONG_RUN: Nanos = Nanos::from_millis(600_000);
+/// What ends before has one part.
+const LONG: Nanos = Nanos::from_millis(1_800_000);
 /// Shortest part: the messages under way at its cut are a second's.
 const SHORTEST_PART: Nanos = Nanos::from_millis(2_000);
+
+/// How long a part is of what goes on for so long; none where there is one.
+fn part_of(duration: Option<Nanos>) -> Option<Nanos> {
+    duration.is_none_or(|duration| duration > LONG).then_some(PART_OF_A_LONG_RUN)
+}
 
 impl Playing {
     /// The folder that was named, or one named after the scenario and the time.
@@ -252,7 +261,7 @@ impl Playing {
             stamps: !self.no_stamps,
             realtime: !self.no_realtime,
             scheduling: self.scheduling,
-            rotate_every: self.rotate_every.or(plan.duration.is_none().then_some(PART_OF_AN_ENDLESS_ROLE)),
+            rotate_every: self.rotate_every.or(part_of(plan.duration)),
             pauses: plan.pauses,
             lateness: plan.lateness,
             images: plan.images,
