@@ -33,6 +33,8 @@ const ADDRESSES_BYTES: usize = 12;
 /// frames of one that is closed before go on to the stack.
 #[derive(Debug)]
 pub struct XdpReceiver {
+    /// Which receiver of the port it is, from 0.
+    number: u32,
     // Dropped first: as soon as nobody reads, frames go on to the stack again.
     attached: Arc<Attached>,
     socket: Socket,
@@ -63,12 +65,14 @@ const TOGETHER: u32 = 16;
 
 impl XdpReceiver {
     pub(super) fn new(
+        number: u32,
         (socket, arrived): (Socket, Consumer<libc::xdp_desc>),
         attached: Arc<Attached>,
         pool: Arc<Pool>,
         how: XdpHow,
     ) -> Self {
         Self {
+            number,
             attached,
             socket,
             arrived,
@@ -183,6 +187,13 @@ impl XdpReceiver {
     /// What the port got.
     pub const fn how(&self) -> XdpHow {
         self.how
+    }
+}
+
+impl Drop for XdpReceiver {
+    fn drop(&mut self) {
+        // The rings of the memory, which the others use, may keep the socket alive.
+        self.attached.programme.disconnect(self.number);
     }
 }
 

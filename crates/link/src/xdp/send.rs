@@ -205,8 +205,7 @@ impl Slots {
         let memory = &self.pool.memory;
         let first = memory.receive_chunks;
         let metadata = self.address(slot) as usize - METADATA_BYTES;
-        let Some(start) = memory.within_chunk(metadata, METADATA_BYTES + frame.len(), |chunk| chunk >= first)
-        else {
+        let Some(start) = memory.within_chunk(metadata, METADATA_BYTES + frame.len(), |chunk| chunk >= first) else {
             self.free.push(slot);
             return None;
         };
