@@ -69,43 +69,67 @@ fn what_serves_best_is_found_and_why_is_said() {
     assert!(reached["why"].as_str().unwrap().contains("copy"), "{reached}");
 }
 
+/// Three streams of different cycles, whose ends share the interfaces in threads of this kind.
+fn sharing(name: &str, threads: &str, backlog: &str) -> String {
+    let text = common::scenario_text("two-hosts", name);
+    let (head, _) = text.split_once("[[streams]]").unwrap();
+    let time = format!("[time]\nthreads = \"{threads}\"\nbacklog = \"{backlog}\"\n");
+    let head = head.replace("[time]\n", &time).replace("\nrequirement =", "\n# requirement =");
+    let stream = |(index, cycle): (usize, &str)| {
+        format!(
+            "[[streams]]\nname = \"s{index}\"\nwriter = \"pub\"\nreader = \"loop\"\necho = true\nvariables = {}\n\
+             cycle = \"{cycle}\"\nvid = 300{index}\npcp = {index}\n",
+            4 + index
+        )
+    };
+    head.to_owned() + &["2ms", "8ms", "4ms"].into_iter().enumerate().map(stream).collect::<String>()
+}
+
 #[test]
-fn a_way_that_cannot_be_is_refused_and_nothing_stays() {
-    if !can_run("a_way_that_cannot_be_is_refused") {
+fn ends_of_several_threads_and_cycles_share_an_interface_by_xdp() {
+    if !can_run("ends_of_several_threads_and_cycles") {
         return;
     }
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    // Two streams in threads of their own read from one interface, which AF_XDP does not share.
-    let text = common::scenario_text("two-hosts", "t-share");
-    let more =
-        "\n[[streams]]\nname = \"more\"\nwriter = \"pub\"\nreader = \"loop\"\nvariables = 4\nvid = 3000\npcp = 7\n";
-    let scenario = folder.path().join("t-share.toml");
-    std::fs::write(&scenario, text + more).unwrap();
-    let run = |link: &str| {
-        let out = folder.path().join(link);
-        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--link", link];
-        downbeat(&[&arguments[..], &["--duration", "300ms"]].concat())
-    };
-    let output = run("xdp");
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.contains("AF_XDP") && text.contains("threads = \"host\"") && text.contains("--link ring"), "{text}");
-    assert!(namespaces("t-share").is_empty());
-    assert!(matches!(run("ring").status.code(), Some(0 | 1)));
-    // In one thread they share it, whatever their priorities.
-    let shared = std::fs::read_to_string(&scenario).unwrap().replace("[time]\n", "[time]\nthreads = \"host\"\n");
-    let (first, last) = shared.rsplit_once("pcp = 7").unwrap();
-    std::fs::write(&scenario, format!("{first}pcp = 5{last}")).unwrap();
-    let output = run("xdp");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
-    for stream in run_json(&folder.path().join("xdp"))["streams"].as_array().unwrap() {
-        assert!(stream["spacing"]["count"].as_u64().unwrap_or(0) > 50, "{stream}");
-        assert_eq!(stream["counters"]["wrong_tag"], 0, "{stream}");
+    for (threads, backlog) in [("stream", "drain"), ("host", "drain"), ("phase", "drain"), ("host", "keep")] {
+        let name = format!("t-x-{}-{backlog}", &threads[..2]);
+        let scenario = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&scenario, sharing(&name, threads, backlog)).unwrap();
+        let out = folder.path().join(&name);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--link", "xdp"];
+        let output = downbeat(&[&arguments[..], &["--duration", "2s"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+        let run = run_json(&out);
+        for host in ["pub", "loop"] {
+            let reached = &run["machine"]["ways"][host][0];
+            assert!(reached["receive"].as_str().unwrap().starts_with("AF_XDP"), "{name}: {reached}");
+            assert!(reached["send"].as_str().unwrap().starts_with("AF_XDP"), "{name}: {reached}");
+        }
+        for (stream, cycles) in run["streams"].as_array().unwrap().iter().zip([1000, 250, 500]) {
+            let frames = stream["frames"].as_u64().unwrap();
+            assert!((cycles / 4..=cycles).contains(&frames), "{name}: {frames} frames: {stream}");
+            for figures in [&stream["one_way_stack"], &stream["round_trip"]["stack"], &stream["spacing"]] {
+                assert!(figures["count"].as_u64().unwrap_or(0) > frames / 2, "{name}: {stream:#}");
+            }
+            // Each receiver gets its streams' frames and no others.
+            for counter in ["inconsistent", "wrong_tag", "foreign"] {
+                assert_eq!(stream["counters"][counter].as_u64().unwrap_or(0), 0, "{name}: {stream:#}");
+            }
+        }
+        assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{name}: the cyclic path allocates");
     }
-    let output = run("dpdk");
+}
+
+#[test]
+fn a_way_that_does_not_exist_is_refused_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-way");
+    let out = folder.path().join("out");
+    let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--link", "dpdk"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("expected auto, packet, ring or xdp"), "{}", stderr(&output));
+    assert!(namespaces("t-way").is_empty() && !out.exists());
 }
 
 #[test]
@@ -287,9 +311,12 @@ fn what_a_queue_is_to_keep_goes_to_the_kernel_in_the_publish_phase() {
         let output = Command::new(common::DOWNBEAT).args(arguments).args(more).env("PATH", &path).output().unwrap();
         (output, out)
     };
-    for (name, transport) in [("t-etf", "vid = 3000"), ("t-etf-udp", "transport = \"udp\"")] {
-        // By a ring a veth's receiver has no stamp of a frame with a launch time.
-        let (output, out) = run(name, transport, &["--link", "packet"]);
+    for (name, transport, link) in [
+        ("t-etf", "vid = 3000", "packet"),
+        ("t-etf-ring", "vid = 3000", "ring"),
+        ("t-etf-udp", "transport = \"udp\"", "auto"),
+    ] {
+        let (output, out) = run(name, transport, &["--link", link]);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
         let run = run_json(&out);
         let reached = &run["machine"]["ways"]["pub"][0];
@@ -299,6 +326,10 @@ fn what_a_queue_is_to_keep_goes_to_the_kernel_in_the_publish_phase() {
         // Nobody waits for the launch time, which is a cycle after the publish phase, and the veth does not either.
         assert!(launch["error"]["count"].as_u64().unwrap() > 300, "{launch}");
         assert!(launch["error"]["p50"].as_i64().unwrap() < 0, "{launch}");
+        // The frame brings its launch time along in place of a stamp, and is stamped all the same.
+        for figures in [&run["streams"][0]["one_way"], &run["streams"][0]["round_trip"]["wire"]] {
+            assert!(figures["count"].as_u64().unwrap_or(0) > 300, "{name}: {figures}");
+        }
         assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{name}: the cyclic path allocates");
         let hosts = run["hosts"].as_array().unwrap();
         assert!(hosts.iter().all(|host| host["phase"] != "launch"), "{hosts:?}");

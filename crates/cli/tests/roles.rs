@@ -250,6 +250,42 @@ fn somebody_elses_xdp_programme_is_left_alone() {
 }
 
 #[test]
+fn roles_run_with_a_thread_a_phase_by_every_way() {
+    if !can_run("roles_run_with_a_thread_a_phase") {
+        return;
+    }
+    let _alone = alone();
+    for (link, reader) in [("ring", "loopback"), ("xdp", "loopback"), ("xdp", "subscribe")] {
+        let bench = Bench::new("t-phases");
+        let mut text = std::fs::read_to_string(&bench.scenario).unwrap();
+        text =
+            text.replace("[time]\n", "[time]\nthreads = \"phase\"\n").replace("\nrequirement =", "\n# requirement =");
+        if reader == "subscribe" {
+            text = text.replace("echo = true", "echo = false");
+        }
+        std::fs::write(&bench.scenario, text).unwrap();
+        let reading = bench.start(reader, "loop", &["--link", link]);
+        let output = bench.role("publish", "pub", &["--link", link, "--cycles", "1000"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(bench.ctl(reader, "stop").status.success());
+        ended(reading);
+        let [writer, reader_run] = ["pub", "loop"].map(|name| run_json(&bench.out(name)));
+        let frames = writer["streams"][0]["frames"].as_u64().unwrap();
+        let arrived = reader_run["streams"][0]["arrived"].as_u64().unwrap();
+        assert!((500..=1000).contains(&frames) && arrived > frames / 2, "{link} {reader}: {arrived} of {frames}");
+        let trips = writer["streams"][0]["round_trip"]["stack"]["count"].as_u64().unwrap_or(0);
+        assert_eq!(trips > frames / 2, reader == "loopback", "{link} {reader}: {trips} of {frames}");
+        for run in [&writer, &reader_run] {
+            assert_eq!(run["machine"]["allocations_in_cycles"], 0, "{link} {reader}");
+            assert_eq!(run["machine"]["trace_records_lost"], 0, "{link} {reader}");
+            let ways = run["machine"]["ways"].as_object().unwrap().values();
+            let is_xdp = |way: &Value| way[0]["why"] == "asked for" && way.to_string().contains("AF_XDP");
+            assert_eq!(ways.clone().all(is_xdp), link == "xdp", "{run:#}");
+        }
+    }
+}
+
+#[test]
 fn a_killed_publisher_is_heard_again_when_it_is_back() {
     if !can_run("a_killed_publisher") {
         return;

@@ -49,6 +49,33 @@ fn each_class_is_asked_for_and_what_became_of_it_is_told() {
 }
 
 #[test]
+fn threads_with_a_phase_each_share_the_deadline_of_one() {
+    if !can_run("threads_with_a_phase_each") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let text = common::scenario_text("two-hosts", "t-share");
+    let scenario = folder.path().join("t-share.toml");
+    std::fs::write(&scenario, text.replace("[time]\n", "[time]\nthreads = \"phase\"\n")).unwrap();
+    let out = folder.path().join("out");
+    let (lines, _, errors) = run(&scenario, &out, "deadline");
+    let mut found: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("SCHED_DEADLINE ")).collect();
+    found.sort_unstable();
+    // Of each host: what one thread with all phases would have, 550 µs of each cycle.
+    let asked: Vec<_> = found.iter().filter_map(|line| line.split_once(" of 1ms, within 1ms: ")).collect();
+    let runtimes: Vec<_> = asked.iter().map(|(runtime, _)| *runtime).collect();
+    assert_eq!(runtimes, ["100us", "100us", "100us", "100us", "350us", "350us"], "{lines:?}");
+    // Both hosts together take 1.1 processors of the share that the kernel leaves for such threads, 0.95 of each.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert!(processors < 2 || asked.iter().all(|(_, answer)| *answer == "granted"), "{lines:?} {errors}");
+    let stream = &run_json(&out)["streams"][0];
+    let frames = stream["frames"].as_u64().unwrap();
+    let trips = stream["round_trip"]["stack"]["count"].as_u64().unwrap_or(0);
+    assert!((150..=300).contains(&frames) && trips > frames / 2, "{trips} round trips of {frames}");
+}
+
+#[test]
 fn a_cycle_too_short_for_a_deadline_is_refused_by_the_kernel_and_the_run_goes_on() {
     let limit = std::fs::read_to_string("/proc/sys/kernel/sched_deadline_period_min_us");
     let limit = limit.ok().and_then(|text| text.trim().parse::<u64>().ok());

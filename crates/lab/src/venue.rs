@@ -151,8 +151,9 @@ impl Venue {
         }
     }
 
-    /// The way to the interfaces where `wanted` was asked for. A veth hands a frame's launch time on with the frame, and then a
-    /// receive ring takes no stamp of its arrival; a packet socket does.
+    /// The way to the interfaces where `wanted` was asked for. A veth hands a frame's launch time on with the frame, in
+    /// place of a stamp, and the kernel takes one when the socket gets the frame: left to itself, a laboratory takes packet
+    /// sockets then, with which such arrivals are held against bounds.
     pub(crate) fn link(&self, scenario: &Scenario, wanted: Link) -> Link {
         match self {
             Self::Laboratory { .. } if wanted == Link::Auto && ports::keep_launch_times(scenario) => Link::Packet,

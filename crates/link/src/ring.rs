@@ -43,7 +43,7 @@ pub(crate) struct RingReceiver {
     ring: RingMemory,
     /// Added to a stamp.
     to_tai: Nanos,
-    /// The status bit of a stamp of the kind asked for; 0 for none.
+    /// The status bit that tells of a stamp of the kind asked for; 0 for none.
     stamp_bit: u32,
     reports_tag: bool,
     /// `next` at the last look that found nothing, and the number of such looks in a row.
@@ -82,7 +82,9 @@ impl RingReceiver {
         let ring = RingMemory::new(socket, interface, options.buffer_bytes)?;
         let (stamp_bit, to_tai) = match options.stamps {
             Stamps::Off => (0, Nanos::ZERO),
-            Stamps::Software => (libc::TP_STATUS_TS_SOFTWARE, options.tai_minus_utc),
+            // Every slot that is ours has one, whether the kernel says so (`TP_STATUS_TS_SOFTWARE`) or not: where a frame
+            // brought none, or its launch time in that place, `tpacket_rcv` takes the time itself.
+            Stamps::Software => (libc::TP_STATUS_USER, options.tai_minus_utc),
             Stamps::Hardware => (libc::TP_STATUS_TS_RAW_HARDWARE, Nanos::ZERO),
         };
         Ok(Self {

@@ -90,9 +90,8 @@ impl Sender {
     /// window of its class, both ends excluded, and explains it to nobody.
     ///
     /// A trap on virtual interfaces (veth): the frame arrives with its launch time where its receive stamp should be
-    /// put. Kernel 6.1 tells it as the stamp, as if the frame were exactly on time whatever happened; kernel 6.18 gives
-    /// a receiver that reads by system calls a real stamp, and one that reads by a ring none. The transmit stamp is a
-    /// real one always.
+    /// put. Kernel 6.1 tells it as the stamp, as if the frame were exactly on time whatever happened; kernel 6.18 does not,
+    /// and takes the stamp when it gives the frame to the receiving socket. The transmit stamp is a real one always.
     ///
     /// # Errors
     /// As [`Self::send`]; of [`LinkError::Dropped`] the [reader](Self::stamps) tells the cause where it is the launch

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PORT_A, PORT_B, in_namespace, ip, wait_for_ports};
-use downbeat_link::xdp::{Filtered, SendStamps, XdpMode, XdpOptions, XdpSender};
-use downbeat_link::{LinkError, Tag, TxStamp, interface};
+use downbeat_link::xdp::{Filtered, SendStamps, XdpKey, XdpMode, XdpOptions, XdpPort, XdpReceiver, XdpSender};
+use downbeat_link::{LinkError, Stamps, Tag, TxStamp, interface};
 use helpers::*;
 use rt::alloc::allocations_of_this_thread;
 use units::{Nanos, Tai};
@@ -135,7 +135,7 @@ fn only_what_is_wanted_is_taken_and_the_rest_passes() {
             assert_eq!(next_packet(&mut stack), Some((tag(3000, 7), of_publisher(8))), "{mode:?}");
             assert_eq!(next_packet(&mut stack), Some((tag(3000, 7), of_publisher(7))), "to the other address");
             assert_eq!(next_packet(&mut stack), None, "what XDP took, the stack does not see");
-            let Filtered { foreign, unwanted, redirected, missed } = receiver.filtered().unwrap();
+            let Filtered { foreign, unwanted, redirected, missed, .. } = receiver.filtered().unwrap();
             // The kernel sends some frames of its own (neighbour discovery).
             assert!(foreign > before.foreign);
             assert_eq!((unwanted, redirected, missed), (2, 2, 0));
@@ -215,8 +215,9 @@ fn frames_are_stamped_when_they_leave_and_arrive() {
     };
     for mode in MODES {
         in_namespace(|| {
-            let (mut sender, _) = open(PORT_A, XdpOptions { stamps: true, ..in_mode(mode) });
-            let (_, mut receiver) = open(PORT_B, XdpOptions { stamps: true, receive_frames: 2, ..in_mode(mode) });
+            let (mut sender, _) = open(PORT_A, XdpOptions { stamps: Stamps::Software, ..in_mode(mode) });
+            let (_, mut receiver) =
+                open(PORT_B, XdpOptions { stamps: Stamps::Software, receive_frames: 2, ..in_mode(mode) });
             wait_for_ports();
             for number in 0..100_u8 {
                 let before = now();
@@ -258,7 +259,7 @@ fn frames_of_an_impossible_length_are_refused() {
 #[test]
 fn the_cyclic_path_allocates_nothing() {
     in_namespace(|| {
-        let options = XdpOptions { stamps: true, ..XdpOptions::default() };
+        let options = XdpOptions { stamps: Stamps::Software, ..XdpOptions::default() };
         let (mut sender, _) = open(PORT_A, options.clone());
         let (_, mut receiver) = open(PORT_B, options);
         wait_for_ports();
@@ -340,4 +341,116 @@ fn busy_polling_needs_no_wait() {
             assert_eq!(receiver.receive().unwrap(), None);
         });
     }
+}
+
+/// A message of a WriterGroup, with a number in it.
+fn message(publisher: u16, group: u16, number: u32) -> Vec<u8> {
+    let [p0, p1] = publisher.to_le_bytes();
+    let [g0, g1] = group.to_le_bytes();
+    [&[0xB1, 0x01, p0, p1, 0x01, g0, g1][..], &number.to_le_bytes(), &[0; 46]].concat()
+}
+
+fn number(message: &[u8]) -> u32 {
+    u32::from_le_bytes(*message[7..].first_chunk().unwrap())
+}
+
+const fn key(publisher_id: u16, writer_group_id: Option<u16>) -> XdpKey {
+    XdpKey { publisher_id, writer_group_id }
+}
+
+fn shared(interface: &str, mode: XdpMode, keys: &[Vec<XdpKey>], senders: usize) -> (Vec<XdpSender>, Vec<XdpReceiver>) {
+    XdpPort::open_shared(interface, &in_mode(mode), keys, senders).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn threads_that_share_a_queue_each_send_and_get_their_own() {
+    const FRAMES: u32 = 5_000;
+    const THREADS: u16 = 3;
+    let keys: Vec<_> = (0..THREADS).map(|thread| vec![key(7, Some(101 + thread))]).collect();
+    for mode in MODES {
+        in_namespace(|| {
+            let (senders, _) = shared(PORT_A, mode, &keys, keys.len());
+            let (answering, readers) = shared(PORT_B, mode, &keys, keys.len());
+            drop(answering);
+            wait_for_ports();
+            let groups = || 101..101 + THREADS;
+            let read: [AtomicU32; THREADS as usize] = Default::default();
+            let read = &read;
+            std::thread::scope(|scope| {
+                for ((mut receiver, group), read) in readers.into_iter().zip(groups()).zip(read) {
+                    scope.spawn(move || {
+                        for expected in 0..FRAMES {
+                            let (tag, content) = next(&mut receiver).expect("a frame of this group");
+                            assert_eq!((tag, content), (helpers::tag(3000, 7), message(7, group, expected)));
+                            read.store(expected + 1, Ordering::Relaxed);
+                        }
+                        assert_eq!((receiver.drops().unwrap(), receiver.receive().unwrap()), (0, None));
+                    });
+                }
+                for ((mut sender, group), read) in senders.into_iter().zip(groups()).zip(read) {
+                    scope.spawn(move || {
+                        for number in 0..FRAMES {
+                            send_soon(&mut sender, &uadp(tag(3000, 7), &message(7, group, number)));
+                            let deadline = Instant::now() + Duration::from_secs(10);
+                            // Never more under way than its receiver has room for.
+                            while number.saturating_sub(read.load(Ordering::Relaxed)) > 100 {
+                                assert!(Instant::now() < deadline, "group {group}: frame {number} is not read");
+                                std::thread::yield_now();
+                            }
+                        }
+                    });
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn a_receiver_that_does_not_read_takes_nothing_from_the_others() {
+    let keys = [vec![key(7, Some(101))], vec![key(7, Some(102))], vec![key(7, None)]];
+    for mode in MODES {
+        in_namespace(|| {
+            let options = XdpOptions { receive_frames: 8, ..in_mode(mode) };
+            let (_, mut receivers) = XdpPort::open_shared(PORT_B, &options, &keys, 1).unwrap();
+            let sender = packet_sender();
+            for number in 0..50 {
+                sender.send(&uadp(tag(3000, 7), &message(7, 101, number))).unwrap();
+            }
+            for number in 0..200 {
+                sender.send(&uadp(tag(3000, 7), &message(7, 102, number))).unwrap();
+                assert_eq!(next(&mut receivers[1]).map(|found| self::number(&found.1)), Some(number), "{mode:?}");
+            }
+            let drops: Vec<u64> = receivers.iter().map(|receiver| receiver.drops().unwrap()).collect();
+            assert_eq!(drops, [42, 0, 0], "{mode:?}: each loss is its own");
+            // What is closed passes to the stack; the others go on.
+            drop(receivers.remove(0));
+            let mut stack = packet_receiver();
+            for (group, number) in [(101, 1), (102, 2), (103, 3)] {
+                sender.send(&uadp(tag(3000, 7), &message(7, group, number))).unwrap();
+            }
+            assert_eq!(next_packet(&mut stack).map(|found| number(&found.1)), Some(1), "{mode:?}");
+            assert_eq!(next(&mut receivers[0]).map(|found| number(&found.1)), Some(2), "{mode:?}");
+            assert_eq!(next(&mut receivers[1]).map(|found| number(&found.1)), Some(3), "{mode:?}");
+            assert_eq!(receivers[0].filtered().unwrap().missed, 1);
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_shared_is_refused() {
+    in_namespace(|| {
+        let open = |keys: &[Vec<XdpKey>], senders| {
+            XdpPort::open_shared(PORT_B, &XdpOptions::default(), keys, senders).unwrap_err()
+        };
+        let twice = open(&[vec![key(7, Some(1))], vec![key(7, None), key(7, Some(1))]], 1);
+        assert!(matches!(twice, LinkError::Unsupported { .. }), "{twice:?}");
+        assert!(twice.to_string().contains("two receivers of one PublisherId"), "{twice}");
+        for (keys, senders) in
+            [(vec![], 1), (vec![vec![]], 1), (vec![vec![key(7, Some(0))]], 1), (vec![vec![key(7, None)]], 0)]
+        {
+            assert_eq!(open(&keys, senders).errno(), nix::libc::EINVAL, "{keys:?}");
+        }
+        // Nothing stayed.
+        _ = helpers::open(PORT_B, XdpOptions::default());
+    });
 }

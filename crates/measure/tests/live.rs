@@ -90,6 +90,21 @@ fn six_messages_are_counted_exactly() {
 }
 
 #[test]
+fn cycles_that_several_threads_left_out_are_one_overrun() {
+    let mut exchange = Exchange::default();
+    // The host stood still twice; each time one of its three threads came to itself a cycle later than the others.
+    for (cycle, cycles) in [(50, 4), (50, 4), (50, 5), (70, 3), (71, 2), (70, 2)] {
+        exchange.push(Side::Reader, EventKind::Skipped { cycle, cycles });
+    }
+    // Late again at once, a thread leaves out the next cycle too: an overrun of its own.
+    exchange.push(Side::Reader, EventKind::Skipped { cycle: 73, cycles: 1 });
+    let found = figures(&scenario(0), &exchange.events);
+    let [writer, reader] = found.streams()[0].counts().ends;
+    assert_eq!((writer.overruns, writer.cycles_skipped), (0, 0));
+    assert_eq!((reader.overruns, reader.cycles_skipped), (3, 9));
+}
+
+#[test]
 fn rates_are_of_the_last_second() {
     let mut figures = Aggregate::new(&scenario(0));
     assert_eq!(figures.events_per_second(), None);
@@ -208,6 +223,7 @@ fn told_at(event: &Event) -> Option<i64> {
         EventKind::Published { at, .. } | EventKind::Left { at, .. } | EventKind::Refused { at, .. } => Some(at.0),
         EventKind::Arrived { decoded, .. } => Some(decoded.0),
         EventKind::Phase { due, late, took, .. } => Some(due.0 + late.0 + took.0),
+        EventKind::Skipped { cycle, .. } => Some(cycle * CYCLE),
         _ => None,
     }
 }
@@ -315,7 +331,16 @@ proptest! {
         prop_assert_eq!(reader.superseded, rows(flags::SUPERSEDED_READER));
         let of = |wanted: fn(&EventKind) -> bool| events.iter().filter(|event| wanted(&event.kind)).count() as u64;
         prop_assert_eq!(both(|end| end.refused), of(|kind| matches!(kind, EventKind::NotSent { .. })));
-        prop_assert_eq!(both(|end| end.overruns), of(|kind| matches!(kind, EventKind::Skipped { .. })));
+        let left_out = events.iter().filter_map(|event| match event.kind {
+            EventKind::Skipped { cycle, cycles } => Some(cycle..cycle + i64::from(cycles)),
+            _ => None,
+        });
+        let left_out: Vec<_> = left_out.filter(|cycles| !cycles.is_empty()).collect();
+        let known = |cycle| left_out.iter().any(|cycles| cycles.start < cycle && cycles.contains(&cycle));
+        let begun = left_out.iter().filter(|cycles| !known(cycles.start)).count() as u64;
+        let union: std::collections::BTreeSet<i64> = left_out.iter().cloned().flatten().collect();
+        prop_assert_eq!(both(|end| end.overruns), begun);
+        prop_assert_eq!(both(|end| end.cycles_skipped), union.len() as u64);
 
         for host in &run.hosts {
             let same = |figures: &&downbeat_measure::live::PhaseFigures| {

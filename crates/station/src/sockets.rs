@@ -1,12 +1,12 @@
 //! Opening what the ends of a host send and receive through.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 use link::udp::{UdpReceiver, UdpReceiverOptions, UdpSender, UdpSenderOptions};
-use link::xdp::{XdpOptions, XdpPort, XdpReceiver, XdpSender};
+use link::xdp::{XdpKey, XdpOptions, XdpPort, XdpReceiver, XdpSender};
 use link::{LinkError, Receiver, ReceiverOptions, Sender, SenderOptions, Stamps, TxTime};
-use pubsub::{DispatchKey, Dispatcher};
+use pubsub::{DispatchKey, Dispatcher, PublisherId};
 use scenario::{HostId, Scenario};
 use units::Nanos;
 
@@ -15,12 +15,15 @@ use crate::inlet::{Inlet, Source};
 use crate::outlet::{Outlet, Target};
 use crate::spec::{EndSpec, OutletSpec, RoleSpec};
 use crate::ways::{Choice, Link, Reached, Shares, choose};
+use crate::worker::rhythms;
 
 /// Bytes of a receiving socket's buffer: some thousand frames, so that a late thread loses none.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Frames that AF_XDP has room for, for the same reason.
-const XDP_FRAMES: u32 = 1024;
+/// Frames that each AF_XDP receiver has room for, for the same reason; of many each has less, as they read less each.
+const XDP_FRAMES: usize = 1024;
+const XDP_FRAMES_OF_ALL: usize = 4096;
+const XDP_FRAMES_AT_LEAST: usize = 64;
 
 /// What reaches an interface with datagrams.
 const UDP: &str = "UDP socket";
@@ -52,9 +55,16 @@ pub(crate) struct Entrance<'a> {
 struct Interface {
     choice: Choice,
     reached: Reached,
-    /// Both ends of its AF_XDP port, until their place in the thread asks for them.
-    sender: Option<Box<XdpSender>>,
-    receiver: Option<Box<XdpReceiver>>,
+    /// Its AF_XDP port.
+    port: Port,
+}
+
+/// The ends of an AF_XDP port, until their places in the threads ask for them: a sender for each thread that sends,
+/// a receiver for each group of ends that reads, by what it reads.
+#[derive(Default)]
+struct Port {
+    senders: Vec<XdpSender>,
+    receivers: Vec<(Vec<DispatchKey>, XdpReceiver)>,
 }
 
 /// What frames a receiver is to get.
@@ -95,10 +105,11 @@ impl<'a> Sockets<'a> {
                 return Err(format!("{name}: AF_XDP passes by the queue that would keep launch times"));
             }
             // Frames of all priorities leave through it in the order they come.
-            let sender = interface.sender.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
+            let sender = interface.port.senders.pop();
+            let sender = sender.ok_or_else(|| format!("{name}: its AF_XDP port has no sender left"))?;
             interface.reached.send = Some(sender.how().to_string());
             self.note_launches(wanted, None);
-            return Ok(Outlet::new(Target::Xdp(sender)));
+            return Ok(Outlet::new(Target::Xdp(Box::new(sender))));
         }
         interface.reached.send = Some("packet socket".into());
         self.keeping(wanted, |txtime| {
@@ -186,10 +197,12 @@ impl<'a> Sockets<'a> {
         };
         let interface = self.interface(name)?;
         if interface.choice.xdp {
-            let receiver =
-                interface.receiver.take().ok_or_else(|| format!("{name}: its AF_XDP port is in use already"))?;
+            let receivers = &mut interface.port.receivers;
+            let place = receivers.iter().position(|(keys, _)| *keys == wanted.keys);
+            let place = place.ok_or_else(|| format!("{name}: its AF_XDP port has no such receiver left"))?;
+            let (_, receiver) = receivers.swap_remove(place);
             interface.reached.receive = Some(receiver.how().to_string());
-            return Ok(Inlet::new(name, Source::Xdp(receiver), readers, places));
+            return Ok(Inlet::new(name, Source::Xdp(Box::new(receiver)), readers, places));
         }
         let receiver = Receiver::open(name, options).map_err(|error| error.to_string())?;
         interface.reached.receive = Some(
@@ -239,38 +252,49 @@ impl<'a> Sockets<'a> {
     /// Waits for the interface, chooses its way and opens its AF_XDP port, if that is the way.
     fn look(&self, name: &str) -> Result<Interface, String> {
         wait_until_running(name)?;
-        let RoleSpec { link, workers, host, .. } = self.spec;
-        let mut choice = choose(*link, name, workers, self.scenario, HostId(*host))?;
-        let (mut sender, mut receiver) = (None, None);
+        let RoleSpec { link, workers, .. } = self.spec;
+        let mut choice = choose(*link, name, workers, self.scenario)?;
+        let mut port = Port::default();
         if choice.xdp {
             match self.port(name) {
-                Ok((sending, receiving)) => (sender, receiver) = (Some(sending), receiving),
+                Ok(opened) => port = opened,
                 Err(error) if *link == Link::Xdp => return Err(error),
                 Err(error) => choice = Choice { xdp: false, why: format!("AF_XDP was refused: {error}") },
             }
         }
         let why = self.shares(name).why_ethernet(&choice.why);
         let reached = Reached::new(name, why);
-        Ok(Interface { choice, reached, sender, receiver })
+        Ok(Interface { choice, reached, port })
     }
 
     /// Opens an AF_XDP port; without readers its receiving end, and with it the programme, goes again.
-    fn port(&self, name: &str) -> Result<(Box<XdpSender>, Option<Box<XdpReceiver>>), String> {
-        let ends = self.spec.workers.iter().flat_map(|worker| &worker.ends);
-        let mine = |end: &&EndSpec| end.interface == name && end.receives_at(self.scenario).is_none();
-        let reading: Vec<_> = ends.filter(|end| mine(end) && end.receives(self.scenario)).collect();
-        let wanted = self.wanted(reading.iter().copied());
+    fn port(&self, name: &str) -> Result<Port, String> {
+        let RoleSpec { workers, host, .. } = self.spec;
+        let here = |end: &&EndSpec| end.interface == name && end.sends_to(self.scenario).is_none();
+        let reads = |end: &&EndSpec| here(end) && end.receives(self.scenario);
+        let sends = |end: &EndSpec| here(&end) && end.sends(self.scenario);
+        let senders = workers.iter().filter(|worker| worker.ends.iter().any(sends)).count();
+        let beats = workers.iter().flat_map(|worker| rhythms(self.scenario, HostId(*host), &worker.ends));
+        let reading: Vec<Vec<&EndSpec>> = beats.map(|(_, ends)| ends.into_iter().filter(reads).collect()).collect();
+        let wanted = self.wanted(reading.iter().flatten().copied());
+        let keys = reading.into_iter().filter(|ends| !ends.is_empty()).map(|ends| self.wanted(ends.into_iter()).keys);
+        let keys: Vec<_> = keys.collect();
         let options = XdpOptions {
             destination: wanted.destination,
-            publishers: wanted.publishers,
-            receive_frames: XDP_FRAMES,
-            stamps: self.spec.stamps,
+            receive_frames: receive_frames(keys.len()) as u32,
+            stamps: self.stamps(),
             ..XdpOptions::default()
         };
-        let (sender, receiver) = XdpPort::open(name, options).map_err(|error| error.to_string())?;
+        let (senders, receivers) = if keys.is_empty() {
+            let (sender, _) = XdpPort::open(name, options).map_err(|error| error.to_string())?;
+            (vec![sender], Vec::new())
+        } else {
+            XdpPort::open_shared(name, &options, &steering(&keys)?, senders.max(1))
+                .map_err(|error| error.to_string())?
+        };
         // Attaching restarts the port of many network cards.
         wait_until_running(name)?;
-        Ok((Box::new(sender), (!reading.is_empty()).then(|| Box::new(receiver))))
+        Ok(Port { senders, receivers: keys.into_iter().zip(receivers).collect() })
     }
 
     fn wanted<'e>(&self, ends: impl Iterator<Item = &'e EndSpec>) -> Wanted {
@@ -291,11 +315,70 @@ impl<'a> Sockets<'a> {
     }
 }
 
+/// How much room each of so many receivers has.
+fn receive_frames(receivers: usize) -> usize {
+    (XDP_FRAMES_OF_ALL / receivers.max(1)).clamp(XDP_FRAMES_AT_LEAST, XDP_FRAMES)
+}
+
+/// What XDP gives to which of several receivers: all of a publisher that one of them reads alone, else the WriterGroups that
+/// each reads, and what is of neither to the first, which counts it.
+fn steering(receivers: &[Vec<DispatchKey>]) -> Result<Vec<Vec<XdpKey>>, String> {
+    let mut readers: BTreeMap<u16, Vec<(usize, Option<u16>)>> = BTreeMap::new();
+    for (receiver, key) in
+        receivers.iter().enumerate().flat_map(|(place, keys)| keys.iter().map(move |key| (place, key)))
+    {
+        let PublisherId::UInt16(publisher_id) = key.publisher_id else {
+            return Err(format!("AF_XDP tells publishers by a PublisherId of type UInt16, not {:?}", key.publisher_id));
+        };
+        readers.entry(publisher_id).or_default().push((receiver, key.writer_group_id));
+    }
+    let mut steered = vec![Vec::new(); receivers.len()];
+    for (publisher_id, readers) in readers {
+        let Some(&(first, _)) = readers.first() else { continue };
+        let mut give =
+            |receiver: usize, writer_group_id| steered[receiver].push(XdpKey { publisher_id, writer_group_id });
+        if readers.iter().any(|(receiver, _)| *receiver != first) {
+            readers.iter().for_each(|(receiver, group)| give(*receiver, *group));
+        }
+        if readers.iter().all(|(receiver, group)| *receiver == first || group.is_some()) {
+            give(first, None);
+        }
+    }
+    Ok(steered)
+}
+
 /// Until the kernel has put its queue in place, frames sent on a fresh interface vanish without a word.
 fn wait_until_running(name: &str) -> Result<(), String> {
     match link::interface::wait_until_running(name, RUNNING_WITHIN) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!("interface {name} found no partner within 3 s")),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xdp_gives_each_receiver_what_it_reads_and_the_rest_of_a_publisher_to_one() {
+        let read =
+            |publisher, writer_group_id| DispatchKey { publisher_id: PublisherId::UInt16(publisher), writer_group_id };
+        let steer = |publisher_id, writer_group_id| XdpKey { publisher_id, writer_group_id };
+        // Alone it gets all of a publisher, as a packet socket does: what it cannot read is counted.
+        let alone = steering(&[vec![read(7, Some(101)), read(7, Some(102)), read(8, Some(1))]]).unwrap();
+        assert_eq!(alone, [vec![steer(7, None), steer(8, None)]]);
+        let shared = [vec![read(7, Some(101)), read(8, Some(1))], vec![read(7, Some(102)), read(9, Some(1))]];
+        let first = vec![steer(7, Some(101)), steer(7, None), steer(8, None)];
+        assert_eq!(steering(&shared).unwrap(), [first, vec![steer(7, Some(102)), steer(9, None)]]);
+        let any = [vec![read(7, Some(101))], vec![read(7, None)]];
+        assert_eq!(steering(&any).unwrap(), [vec![steer(7, Some(101))], vec![steer(7, None)]]);
+        let other = DispatchKey { publisher_id: PublisherId::UInt32(7), writer_group_id: None };
+        assert!(steering(&[vec![other]]).unwrap_err().contains("UInt32(7)"));
+    }
+
+    #[test]
+    fn many_receivers_have_room_for_a_cycle_each() {
+        assert_eq!([1, 4, 5, 300].map(receive_frames), [1024, 1024, 819, 64]);
     }
 }

@@ -5,18 +5,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use link::ReceiveWay;
-use scenario::{HostId, PortId, Queue, Scenario};
+use scenario::{PortId, Queue, Scenario};
 use serde::{Deserialize, Serialize};
 
 use crate::departure::Departure;
 use crate::spec::{EndSpec, WorkerSpec};
-use crate::worker::rhythms;
 
 /// The way that is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// What serves best here: AF_XDP where it needs no copy and may have the interface alone, else a ring, else
+    /// What serves best here: AF_XDP where it needs no copy and passes no queueing discipline by, else a ring, else
     /// plain sockets.
     #[default]
     Auto,
@@ -177,8 +176,6 @@ fn named(streams: &[&str]) -> String {
 /// What speaks for a way to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
-    /// How many threads, or groups of ends that read at instants of their own, use it: AF_XDP serves one.
-    users: usize,
     /// Its port has a queueing discipline that the scenario names or that keeps launch times, which AF_XDP would pass by.
     shaped: bool,
     /// Its driver says that it can do without copies.
@@ -188,50 +185,32 @@ struct Facts {
 /// Chooses the way to an interface.
 ///
 /// # Errors
-/// The one that was asked for cannot be.
+/// There is no such interface.
 pub(crate) fn choose(
     link: Link,
     interface: &str,
     workers: &[WorkerSpec],
     scenario: &Scenario,
-    host: HostId,
 ) -> Result<Choice, String> {
     let facts = Facts {
-        users: users(interface, workers, scenario, host),
         shaped: port(interface, workers, scenario).is_some_and(|port| scenario.port(port).queue != Queue::Fifo)
             || keeps_launch_times(interface, workers),
         zero_copy: link::xdp::offers_zero_copy(interface).map_err(|error| error.to_string())?,
     };
-    decide(link, interface, facts)
+    Ok(decide(link, facts))
 }
 
-fn decide(link: Link, interface: &str, facts: Facts) -> Result<Choice, String> {
-    let packet = |why: &str| Ok(Choice { xdp: false, why: why.into() });
-    let xdp = |why: &str| Ok(Choice { xdp: true, why: why.into() });
+fn decide(link: Link, facts: Facts) -> Choice {
+    let packet = |why: &str| Choice { xdp: false, why: why.into() };
+    let xdp = |why: &str| Choice { xdp: true, why: why.into() };
     match link {
         Link::Packet | Link::Ring => packet("asked for"),
-        Link::Xdp if facts.users > 1 => Err(format!(
-            "AF_XDP gives {interface} to one thread that reads at one instant of a cycle, and the scenario wants {}; \
-             mend: set `threads = \"host\"` in [time] and give the streams one cycle, or take --link ring",
-            facts.users
-        )),
         Link::Xdp if facts.shaped => xdp(&format!("asked for; {PASSES_BY}")),
         Link::Xdp => xdp("asked for"),
         Link::Auto if !facts.zero_copy => packet("AF_XDP would copy each frame here, and a ring costs less"),
         Link::Auto if facts.shaped => packet("AF_XDP would pass by the queueing discipline of the port"),
-        Link::Auto if facts.users > 1 => packet("AF_XDP serves one thread and cycle, and here are several"),
         Link::Auto => xdp("its driver offers zero copy"),
     }
-}
-
-/// How many threads use an interface, or groups of ends that read from it, whichever are more.
-fn users(interface: &str, workers: &[WorkerSpec], scenario: &Scenario, host: HostId) -> usize {
-    // Datagrams go past AF_XDP.
-    let here = |end: &EndSpec| end.interface == interface && end.sends_to(scenario).is_none();
-    let threads = workers.iter().filter(|worker| worker.ends.iter().any(here)).count();
-    let beats = workers.iter().flat_map(|worker| rhythms(scenario, host, &worker.ends));
-    let reads = |end: &&EndSpec| here(end) && end.receives(scenario);
-    beats.filter(|(_, ends)| ends.iter().any(reads)).count().max(threads)
 }
 
 /// Whether a queue of the interface is to keep launch times.
@@ -253,7 +232,7 @@ fn port(interface: &str, workers: &[WorkerSpec], scenario: &Scenario) -> Option<
 mod tests {
     use super::*;
 
-    const VETH: Facts = Facts { users: 1, shaped: false, zero_copy: false };
+    const VETH: Facts = Facts { shaped: false, zero_copy: false };
     const CARD: Facts = Facts { zero_copy: true, ..VETH };
 
     #[test]
@@ -278,23 +257,20 @@ mod tests {
 
     #[test]
     fn xdp_is_taken_by_itself_only_where_it_gains_and_bypasses_nothing() {
-        let xdp = |facts| decide(Link::Auto, "eth0", facts).unwrap().xdp;
+        let xdp = |facts| decide(Link::Auto, facts).xdp;
         assert!(xdp(CARD));
         assert!(!xdp(VETH));
         assert!(!xdp(Facts { shaped: true, ..CARD }));
-        assert!(!xdp(Facts { users: 2, ..CARD }));
     }
 
     #[test]
-    fn what_is_asked_for_is_had_or_refused() {
+    fn what_is_asked_for_is_had() {
         for facts in [VETH, CARD] {
-            assert!(!decide(Link::Ring, "eth0", facts).unwrap().xdp);
-            assert!(decide(Link::Xdp, "eth0", facts).unwrap().xdp);
+            assert!(!decide(Link::Ring, facts).xdp);
+            assert!(decide(Link::Xdp, facts).xdp);
         }
-        let why = |facts| decide(Link::Xdp, "eth0", facts).unwrap().why;
+        let why = |facts| decide(Link::Xdp, facts).why;
         assert_eq!(why(VETH), "asked for");
         assert!(why(Facts { shaped: true, ..VETH }).contains("passes by the queueing discipline"));
-        let error = decide(Link::Xdp, "eth0", Facts { users: 3, ..CARD }).unwrap_err();
-        assert!(error.contains("eth0") && error.contains("wants 3"), "{error}");
     }
 }

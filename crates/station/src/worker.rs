@@ -149,7 +149,10 @@ impl Worker {
         let fetchers = if tells { self.fetch_stamps(&fetching) } else { Vec::new() };
         let wished = if spec.realtime { spec.scheduling } else { Scheduling::None };
         let deadline = (wished == Scheduling::Deadline)
-            .then(|| scheduling::share(self.beats.iter().map(|beat| &beat.times), spec.wait))
+            .then(|| {
+                let only = self.beats.first().and_then(|beat| beat.only);
+                scheduling::share(self.beats.iter().map(|beat| &beat.times), only, spec.wait)
+            })
             .flatten();
         let requested = rt::thread::Requested {
             fifo_priority: (wished == Scheduling::Fifo).then_some(self.priority),

@@ -123,14 +123,14 @@ impl Assembler {
         self.push(0x57, to, NONE, 0, value);
     }
 
+    /// `*(size *)(to + offset) = value`
+    pub(super) fn store_value(&mut self, size: Size, to: Reg, offset: i16, value: i32) {
+        self.push(0x62 | size.bits(), to, NONE, offset, value);
+    }
+
     /// `to ^= from`
     pub(super) fn xor(&mut self, to: Reg, from: Reg) {
         self.push(0xAF, to, from, 0, 0);
-    }
-
-    /// `to` from the machine's 16-bit order to little-endian, or back.
-    pub(super) fn little_endian_16(&mut self, to: Reg) {
-        self.push(0xD4, to, NONE, 0, 16);
     }
 
     /// `to` = all 64 bits of `value`.
@@ -158,6 +158,11 @@ impl Assembler {
         self.push(0x85, NONE, NONE, 0, helper);
     }
 
+    /// Calls a function of the kernel that is no helper, by its number in the kernel's type information.
+    pub(super) fn call_kernel(&mut self, function: u32) {
+        self.push(0x85, NONE, Reg(2), 0, function.cast_signed());
+    }
+
     /// Ends the programme with what register 0 holds.
     pub(super) fn exit(&mut self) {
         self.push(0x95, NONE, NONE, 0, 0);
@@ -178,6 +183,11 @@ impl Assembler {
         self.jump_if(0x2D, left, right, 0, label);
     }
 
+    /// `goto label`
+    pub(super) fn jump(&mut self, label: Label) {
+        self.jump_if(0x05, NONE, NONE, 0, label);
+    }
+
     fn jump_if(&mut self, code: u8, left: Reg, right: Reg, value: i32, label: Label) {
         self.jumps.push((self.instructions.len(), label));
         self.push(code, left, right, 0, value);
@@ -196,15 +206,21 @@ mod tests {
         a.jump_unequal(Reg(5), 0x2CB6, end);
         a.store(Size::Double, Reg(10), -8, Reg(1));
         a.set_wide(Reg(3), 0x1122_3344_5566_7788);
+        a.jump(end);
+        a.store_value(Size::Half, Reg(10), -6, 7);
         a.place(end);
+        a.call_kernel(66_009);
         a.exit();
         let line = |code, registers, offset, immediate| Instruction { code, registers, offset, immediate };
         let expected = [
             line(0x69, 0x25, 12, 0),
-            line(0x56, 0x05, 3, 0x2CB6),
+            line(0x56, 0x05, 5, 0x2CB6),
             line(0x7B, 0x1A, -8, 0),
             line(0x18, 0x03, 0, 0x5566_7788),
             line(0x00, 0x00, 0, 0x1122_3344),
+            line(0x05, 0x00, 1, 0),
+            line(0x6A, 0x0A, -6, 7),
+            line(0x85, 0x20, 0, 66_009),
             line(0x95, 0x00, 0, 0),
         ];
         if cfg!(target_endian = "little") {

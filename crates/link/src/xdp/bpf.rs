@@ -10,12 +10,15 @@ use super::assembler::Instruction;
 const MAP_CREATE: c_int = 0;
 const MAP_LOOKUP_ELEM: c_int = 1;
 const MAP_UPDATE_ELEM: c_int = 2;
+const MAP_DELETE_ELEM: c_int = 3;
 const PROG_LOAD: c_int = 5;
 const LINK_CREATE: c_int = 28;
 
 /// Fields of a frame lie where the standards put them. The kernels of the usual processors say so themselves; that of User
 /// Mode Linux wants to be told.
 const ANY_ALIGNMENT: u32 = 1 << 1;
+/// `BPF_F_XDP_DEV_BOUND_ONLY`: for one interface, though not run by its hardware.
+const DEVICE_BOUND: u32 = 1 << 6;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -115,6 +118,15 @@ pub(super) fn update<K: Copy, V: Copy>(map: BorrowedFd<'_>, key: &K, value: &V) 
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
 }
 
+/// Removes what is under `key`. `K` must be as long as the map's keys.
+pub(super) fn delete<K: Copy>(map: BorrowedFd<'_>, key: &K) -> Result<(), Errno> {
+    let mut attributes =
+        MapElement { map: map.as_raw_fd(), padding: 0, key: std::ptr::from_ref(key) as u64, value: 0, flags: 0 };
+    // SAFETY: the structure of this command; the kernel reads the map's key length, which is that of `K` for every map
+    // of this crate, from a live value.
+    unsafe { bpf(MAP_DELETE_ELEM, &mut attributes) }.map(drop)
+}
+
 /// Reads the value under entry 0 of an array map of one `[u64; N]`.
 pub(super) fn read_array<const N: usize>(map: BorrowedFd<'_>) -> Result<[u64; N], Errno> {
     let (key, mut value) = (0_u32, [0_u64; N]);
@@ -131,10 +143,11 @@ pub(super) fn read_array<const N: usize>(map: BorrowedFd<'_>) -> Result<[u64; N]
     Ok(value)
 }
 
-/// Has the kernel check and translate an XDP programme; what its verifier says goes to `log`.
-pub(super) fn load(instructions: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
-    // None of the functions it calls is reserved for GPL programmes.
-    let license = c"MIT";
+/// Has the kernel check and translate an XDP programme; what its verifier says goes to `log`. A programme for one
+/// `device` alone, an interface by its index, may call functions of that driver.
+pub(super) fn load(instructions: &[Instruction], device: Option<u32>, log: &mut [u8]) -> Result<OwnedFd, Errno> {
+    // A driver's functions are for programmes that may be used under the GPL too; MIT lets everybody do so.
+    let license = if device.is_some() { c"Dual MIT/GPL" } else { c"MIT" };
     let mut name = [0; 16];
     name[..13].copy_from_slice(b"downbeat_uadp");
     let mut attributes = ProgLoad {
@@ -146,9 +159,10 @@ pub(super) fn load(instructions: &[Instruction], log: &mut [u8]) -> Result<Owned
         log_bytes: log.len() as u32,
         log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         kernel_version: 0,
-        flags: ANY_ALIGNMENT,
+        // A programme for one device may have no other flag.
+        flags: if device.is_some() { DEVICE_BOUND } else { ANY_ALIGNMENT },
         name,
-        interface_index: 0,
+        interface_index: device.unwrap_or(0),
         expected_attach: ATTACH_XDP,
     };
     // SAFETY: the structure of this command; instructions, licence and log are live and as long as said, the log

@@ -28,8 +28,10 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
 const XDP_FEATURE_ZERO_COPY: u64 = 8;
+const RX_METADATA_TIMESTAMP: u64 = 1;
 const XSK_FEATURE_TX_TIMESTAMP: u64 = 1;
 const XSK_FEATURE_TX_LAUNCH_TIME_FIFO: u64 = 4;
 
@@ -46,6 +48,8 @@ pub(super) struct Interface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Features {
     pub(super) zero_copy: bool,
+    /// Hands the programme the card's stamps of received frames.
+    pub(super) rx_stamps: bool,
     pub(super) tx_stamps: bool,
     pub(super) launch_time: bool,
 }
@@ -92,6 +96,7 @@ fn read_features(answer: &[u8]) -> Features {
     let (xdp, xsk) = (bits(NETDEV_A_DEV_XDP_FEATURES), bits(NETDEV_A_DEV_XSK_FEATURES));
     Features {
         zero_copy: xdp & XDP_FEATURE_ZERO_COPY != 0,
+        rx_stamps: bits(NETDEV_A_DEV_XDP_RX_METADATA_FEATURES) & RX_METADATA_TIMESTAMP != 0,
         tx_stamps: xsk & XSK_FEATURE_TX_TIMESTAMP != 0,
         launch_time: xsk & XSK_FEATURE_TX_LAUNCH_TIME_FIFO != 0,
     }
@@ -181,8 +186,12 @@ mod tests {
         assert_eq!(read_interface(&link), Interface { programme: Some(77), rx_queues: Some(4) });
         let mut device = vec![0; GENERIC_HEADER_BYTES];
         put(&mut device, NETDEV_A_DEV_XDP_FEATURES, &0xF_u64.to_ne_bytes());
+        put(&mut device, NETDEV_A_DEV_XDP_RX_METADATA_FEATURES, &3_u64.to_ne_bytes());
         put(&mut device, NETDEV_A_DEV_XSK_FEATURES, &5_u64.to_ne_bytes());
-        assert_eq!(read_features(&device), Features { zero_copy: true, tx_stamps: true, launch_time: true });
+        assert_eq!(
+            read_features(&device),
+            Features { zero_copy: true, rx_stamps: true, tx_stamps: true, launch_time: true }
+        );
         for cut in 0..link.len() {
             read_interface(&link[..cut]);
         }

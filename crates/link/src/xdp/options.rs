@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::pool::Shares;
+use crate::stampmode::Stamps;
+
 /// Where the programme runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
@@ -42,15 +45,27 @@ pub struct XdpOptions {
     pub destination: Option<[u8; 6]>,
     /// Only frames of these PublisherIds, of type UInt16; empty for all.
     pub publishers: Vec<u16>,
-    /// Room for received frames, rounded up to a power of two; 0 for 256. Each takes 4096 bytes.
+    /// Room for received frames, for each receiver, rounded up to a power of two; 0 for 256. Each takes 4096 bytes, and
+    /// all receivers together have no more than 65536.
     pub receive_frames: u32,
-    /// Room for frames on their way out, rounded up to a power of two; 0 for 64. Each takes 4096 bytes.
+    /// Room for frames on their way out, for each sender; 0 for 64, and else the same.
     pub send_frames: u32,
     /// How long the kernel polls the driver, in microseconds, instead of waiting for its interrupt; 0 for not at all.
     /// Whether the kernel took it is told by [`XdpHow::busy_poll`].
     pub busy_poll_us: u32,
-    /// Whether it shall be said when each frame arrived, and when it left: see [`SendStamps`].
-    pub stamps: bool,
+    /// Whether it shall be said when each frame arrived, and when it left ([`SendStamps`]). What was asked for of the
+    /// hardware and cannot be had comes as software stamps: see [`XdpHow::receive_stamps`].
+    pub stamps: Stamps,
+}
+
+/// Whose messages go to one receiver of several on a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct XdpKey {
+    /// Who publishes: a PublisherId of type UInt16.
+    pub publisher_id: u16,
+    /// Which WriterGroup; none takes messages of all those that no other receiver names, and messages that carry no
+    /// WriterGroupId. 0 is no WriterGroupId (OPC 10000-14 §7.2.4.4).
+    pub writer_group_id: Option<u16>,
 }
 
 /// Who says when a frame has left.
@@ -66,17 +81,25 @@ pub enum SendStamps {
     Hardware,
 }
 
-/// The most frames of either direction: 256 MiB.
+/// The most frames of either direction, of all ends together: 256 MiB.
 const MAX_FRAMES: u32 = 1 << 16;
 
 impl XdpOptions {
-    pub(super) fn receive_chunks(&self) -> u32 {
-        frames(self.receive_frames, 256)
+    pub(super) fn shares(&self, receivers: usize, senders: usize) -> Shares {
+        let (receivers, senders) = (receivers as u32, senders as u32);
+        Shares {
+            receivers,
+            receive_chunks: share(frames(self.receive_frames, 256), receivers),
+            senders,
+            send_chunks: share(frames(self.send_frames, 64), senders),
+        }
     }
+}
 
-    pub(super) fn send_chunks(&self) -> u32 {
-        frames(self.send_frames, 64)
-    }
+/// Of what one may have alone, what each of several may have, so that all together have no more than the most.
+fn share(wanted: u32, of: u32) -> u32 {
+    let most = (MAX_FRAMES / of.max(1)).max(1);
+    wanted.min(1 << most.ilog2())
 }
 
 fn frames(wanted: u32, default: u32) -> u32 {
@@ -100,8 +123,11 @@ pub struct XdpHow {
     pub need_wakeup: bool,
     /// Whether the kernel polls the driver for us.
     pub busy_poll: bool,
-    /// Whether frames received carry a software stamp.
-    pub receive_stamps: bool,
+    /// Which stamps the frames received carry: by the system's clock, taken when the programme runs, or by the network
+    /// card's. A frame that the card did not stamp has none.
+    pub receive_stamps: Stamps,
+    /// Why stamps of the network card were asked for and are not had.
+    pub no_hardware_stamps: Option<&'static str>,
     /// Whether the kernel takes metadata with a frame to be sent (since 6.8).
     pub send_metadata: bool,
     /// Who says when a frame has left.
@@ -124,7 +150,8 @@ impl fmt::Display for XdpHow {
         for (has, what) in [
             (self.need_wakeup, "need-wakeup"),
             (self.busy_poll, "busy poll"),
-            (self.receive_stamps, "software receive stamps"),
+            (self.receive_stamps == Stamps::Software, "software receive stamps"),
+            (self.receive_stamps == Stamps::Hardware, "hardware receive stamps"),
             (self.send_metadata, "TX metadata"),
             (self.send_stamps == SendStamps::Completion, "completion TX stamps"),
             (self.send_stamps == SendStamps::Hardware, "hardware TX stamps"),
@@ -133,6 +160,9 @@ impl fmt::Display for XdpHow {
             if has {
                 write!(f, ", {what}")?;
             }
+        }
+        if let Some(why) = self.no_hardware_stamps {
+            write!(f, ", no hardware receive stamps: {why}")?;
         }
         Ok(())
     }
@@ -145,9 +175,15 @@ mod tests {
     #[test]
     fn room_is_a_power_of_two() {
         let options = |receive_frames, send_frames| XdpOptions { receive_frames, send_frames, ..Default::default() };
-        let rooms = |options: XdpOptions| (options.receive_chunks(), options.send_chunks());
+        let rooms = |options: XdpOptions| {
+            let shares = options.shares(1, 1);
+            (shares.receive_chunks, shares.send_chunks)
+        };
         assert_eq!(rooms(options(0, 0)), (256, 64));
         assert_eq!(rooms(options(1, 100)), (1, 128));
         assert_eq!(rooms(options(u32::MAX, 1 << 31)), (MAX_FRAMES, MAX_FRAMES));
+        let shares = options(1024, 64).shares(300, 3);
+        assert_eq!((shares.receive_chunks, shares.send_chunks), (128, 64));
+        assert!(shares.received() <= MAX_FRAMES);
     }
 }

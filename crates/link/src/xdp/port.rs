@@ -1,6 +1,6 @@
 //! Opening both ends.
 
-use std::cell::Cell;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use super::bpf::{self, Place};
-use super::memory::{CHUNK_BYTES, FrameMemory};
-use super::netlink;
-use super::options::{SendStamps, XdpCopy, XdpHow, XdpMode, XdpOptions};
-use super::programme::{CAP_BPF, Programme, Wanted};
-use super::receive::XdpReceiver;
+use super::btf;
+use super::memory::FrameMemory;
+use super::netlink::{self, Features};
+use super::options::{SendStamps, XdpCopy, XdpHow, XdpKey, XdpMode, XdpOptions};
+use super::pool::Pool;
+use super::programme::{self, CAP_BPF, CardStamps, Programme, Stamp, Wanted};
+use super::receive::{Attached, XdpReceiver};
 use super::send::{Slots, XdpSender};
-use super::socket::{MemoryRings, Socket};
+use super::socket::Socket;
 use crate::error::{InterfaceName, LinkError};
-use crate::interface;
 use crate::socket::PacketSocket;
+use crate::stampmode::Stamps;
+use crate::{interface, stamping};
 
 const HEADER_BYTES: usize = 14;
 /// The kernel frees a queue a little after its last socket was closed (`xp_release_deferred`).
@@ -40,80 +43,132 @@ impl XdpPort {
     /// not [`steered`](XdpOptions::steered); or the kernel or driver cannot do what was asked for. Whatever the error,
     /// nothing stays attached.
     pub fn open(interface: &str, options: XdpOptions) -> Result<(XdpSender, XdpReceiver), LinkError> {
-        let name = InterfaceName::new(interface);
-        let index = interface::index(interface)?;
-        if !interface::is_up(interface)? {
-            return Err(LinkError::Down { interface: name });
-        }
-        let longest_bytes = interface::mtu(interface)? as usize + HEADER_BYTES;
-        let queues = check_queue(interface, index, &options)?;
-        let wanted =
-            Wanted { destination: options.destination, publishers: &options.publishers, stamps: options.stamps };
-        let (programme, receive_stamps) = load(wanted, options.queue, name)?;
-        let (place, link) = attach(&programme, index, name, options.mode)?;
-        let features = netlink::features(index).unwrap_or_default();
-
-        let chunks = (options.receive_chunks(), options.send_chunks());
-        let memory = frame_memory(chunks)?;
-        let socket = Socket::open(name, index)?;
-        let send_metadata = socket.register(&memory)?;
-        let MemoryRings { mut free, arrived, completed } = socket.receiving_rings(chunks.0, chunks.1)?;
-        for chunk in 0..chunks.0 {
-            _ = free.push(u64::from(chunk) * CHUNK_BYTES as u64);
-        }
-        bind(&socket, &options, place)?;
-        let zero_copy = socket.is_zero_copy()?;
-        let sending = Socket::open(name, index)?;
-        let queued = sending.sending_ring(chunks.1)?;
-        sending.bind(options.queue, 0, Some(&socket)).map_err(|errno| sending.bind_error(errno, options.queue))?;
-
-        let micros = options.busy_poll_us;
-        let how = XdpHow {
-            driver: place == Place::Driver,
-            zero_copy,
-            queue: options.queue,
-            queues,
-            // Bound with the flag: a kernel without it (before 5.4) would have refused.
-            need_wakeup: true,
-            busy_poll: micros > 0 && socket.busy_poll(micros) && sending.busy_poll(micros),
-            receive_stamps,
-            send_metadata,
-            send_stamps: match (options.stamps && send_metadata, zero_copy) {
-                (true, false) => SendStamps::Completion,
-                (true, true) if features.tx_stamps => SendStamps::Hardware,
-                _ => SendStamps::None,
-            },
-            // In copy mode the kernel takes a launch time too, but nobody says whether the driver keeps it.
-            launch_time: send_metadata && zero_copy && features.launch_time,
-        };
-        let promiscuous = PacketSocket::open(interface)?;
-        promiscuous.be_promiscuous()?;
-        // Last: what arrives before goes to the stack.
-        programme
-            .connect(options.queue, socket.fd.as_fd())
-            .map_err(|errno| LinkError::of(errno, "entering the socket into the XDP map", CAP_BPF, name))?;
-        let sender = XdpSender {
-            socket: sending,
-            queued,
-            slots: Slots::new(Arc::clone(&memory), completed, chunks.1),
-            longest_bytes,
-            attempts: 0,
-            how,
-        };
-        let receiver = XdpReceiver {
-            _link: link,
-            programme,
-            socket,
-            free,
-            arrived,
-            memory,
-            held: None,
-            told_down: Cell::new(false),
-            how,
-            _promiscuous: promiscuous,
-        };
-        Ok((sender, receiver))
+        let keys = options.publishers.iter().map(|id| XdpKey { publisher_id: *id, writer_group_id: None });
+        let (sender, receiver) = open(interface, &options, &[keys.collect()], 1)?;
+        let both = sender.into_iter().next().zip(receiver.into_iter().next());
+        both.ok_or(LinkError::System { call: "opening one of each", errno: Errno::EPROTO })
     }
+
+    /// Opens so many senders, and a receiver for each of `receivers`, on one queue: for threads that share an interface,
+    /// or that read at instants of their own. Each belongs to one thread at a time, and none ever waits for another.
+    /// Each message goes to the one receiver whose keys have its PublisherId and WriterGroupId; those that have neither
+    /// go on to the stack. [`XdpOptions::publishers`] is not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; and [`LinkError::Unsupported`] when two keys are the same, for a frame goes to one socket, or
+    /// `EINVAL` when there is no sender or no receiver, a receiver without keys, or a WriterGroupId 0.
+    pub fn open_shared(
+        interface: &str,
+        options: &XdpOptions,
+        receivers: &[Vec<XdpKey>],
+        senders: usize,
+    ) -> Result<(Vec<XdpSender>, Vec<XdpReceiver>), LinkError> {
+        let mut known = HashSet::new();
+        let mut keys = receivers.iter().flatten();
+        if senders == 0
+            || receivers.is_empty()
+            || receivers.iter().any(Vec::is_empty)
+            || keys.clone().any(|key| key.writer_group_id == Some(0))
+        {
+            let call = "sharing an XDP port without sender, receiver or keys, or by a WriterGroupId 0";
+            return Err(LinkError::System { call, errno: Errno::EINVAL });
+        }
+        if keys.any(|key| !known.insert(*key)) {
+            return Err(LinkError::Unsupported {
+                interface: InterfaceName::new(interface),
+                what: "AF_XDP with two receivers of one PublisherId and WriterGroupId",
+                mend: "XDP gives each frame to one socket: let one receiver read it, or use packet sockets",
+            });
+        }
+        open(interface, options, receivers, senders)
+    }
+}
+
+fn open(
+    interface: &str,
+    options: &XdpOptions,
+    receivers: &[Vec<XdpKey>],
+    senders: usize,
+) -> Result<(Vec<XdpSender>, Vec<XdpReceiver>), LinkError> {
+    let name = InterfaceName::new(interface);
+    let index = interface::index(interface)?;
+    if !interface::is_up(interface)? {
+        return Err(LinkError::Down { interface: name });
+    }
+    let longest_bytes = interface::mtu(interface)? as usize + HEADER_BYTES;
+    let queues = check_queue(interface, index, options)?;
+    let features = netlink::features(index).unwrap_or_default();
+    let wanted = Wanted { destination: options.destination, queue: options.queue, receivers, stamp: Stamp::Nobody };
+    let Attachment { programme, place, link, stamps, no_hardware_stamps } =
+        attach(wanted, (interface, index), options, features)?;
+
+    let shares = options.shares(receivers.len(), senders);
+    let memory = FrameMemory::new(shares.received(), shares.sent())
+        .map_err(|errno| LinkError::System { call: "mmap of frame memory", errno })?;
+    let owner = Socket::open(name, index)?;
+    let send_metadata = owner.register(&memory)?;
+    let rings = owner.memory_rings(shares.received().next_power_of_two(), shares.sent().next_power_of_two())?;
+    let pool = Arc::new(Pool::new(memory, shares, rings.free, rings.completed));
+    let arrived = owner.receiving_ring(shares.receive_chunks)?;
+    bind(&owner, options, place)?;
+    let zero_copy = owner.is_zero_copy()?;
+    let mut receiving = vec![(owner, arrived)];
+    for _ in 1..shares.receivers {
+        let socket = Socket::open(name, index)?;
+        let arrived = socket.receiving_ring(shares.receive_chunks)?;
+        join(&socket, options.queue, &receiving[0].0)?;
+        receiving.push((socket, arrived));
+    }
+    let mut sending = Vec::new();
+    for _ in 0..shares.senders {
+        let socket = Socket::open(name, index)?;
+        let queued = socket.sending_ring(shares.send_chunks)?;
+        join(&socket, options.queue, &receiving[0].0)?;
+        sending.push((socket, queued));
+    }
+
+    let micros = options.busy_poll_us;
+    let mut sockets = receiving.iter().map(|(socket, _)| socket).chain(sending.iter().map(|(socket, _)| socket));
+    let how = XdpHow {
+        driver: place == Place::Driver,
+        zero_copy,
+        queue: options.queue,
+        queues,
+        // Bound with the flag: a kernel without it (before 5.4) would have refused.
+        need_wakeup: true,
+        busy_poll: micros > 0 && sockets.all(|socket| socket.busy_poll(micros)),
+        receive_stamps: stamps,
+        no_hardware_stamps,
+        send_metadata,
+        send_stamps: match (options.stamps != Stamps::Off && send_metadata, zero_copy) {
+            (true, false) => SendStamps::Completion,
+            (true, true) if features.tx_stamps => SendStamps::Hardware,
+            _ => SendStamps::None,
+        },
+        // In copy mode the kernel takes a launch time too, but nobody says whether the driver keeps it.
+        launch_time: send_metadata && zero_copy && features.launch_time,
+    };
+    let promiscuous = PacketSocket::open(interface)?;
+    promiscuous.be_promiscuous()?;
+    // Last: what arrives before goes to the stack.
+    for (number, (socket, _)) in (0..).zip(&receiving) {
+        programme
+            .connect(number, socket.fd.as_fd())
+            .map_err(|errno| LinkError::of(errno, "entering the socket into the XDP map", CAP_BPF, name))?;
+    }
+    let attached = Arc::new(Attached { _link: link, programme, _promiscuous: promiscuous });
+    let senders = (0..).zip(sending).map(|(number, (socket, queued))| XdpSender {
+        socket,
+        queued,
+        slots: Slots::new(Arc::clone(&pool), number),
+        longest_bytes,
+        attempts: 0,
+        how,
+    });
+    let receivers = (0..)
+        .zip(receiving)
+        .map(|(number, receiving)| XdpReceiver::new(number, receiving, Arc::clone(&attached), Arc::clone(&pool), how));
+    Ok((senders.collect(), receivers.collect()))
 }
 
 /// The number of receive queues, of which `options.queue` must be one, and be the one where frames arrive.
@@ -133,25 +188,73 @@ fn check_queue(name: &str, index: u32, options: &XdpOptions) -> Result<u32, Link
     Ok(queues)
 }
 
-/// The programme, with stamps if they are wanted and the kernel has them; whether it has.
-fn load(wanted: Wanted<'_>, queue: u32, interface: InterfaceName) -> Result<(Programme, bool), LinkError> {
-    match Programme::load(wanted, queue, interface) {
-        // Kernels before 6.1 let no programme read TAI.
-        Err(LinkError::System { errno: Errno::EINVAL, .. }) if wanted.stamps => {
-            Ok((Programme::load(Wanted { stamps: false, ..wanted }, queue, interface)?, false))
-        }
-        loaded => Ok((loaded?, wanted.stamps)),
-    }
+/// A programme where it runs.
+struct Attachment {
+    programme: Programme,
+    place: Place,
+    link: OwnedFd,
+    /// Which stamps it takes, and why not the card's when those were asked for.
+    stamps: Stamps,
+    no_hardware_stamps: Option<&'static str>,
 }
 
-fn frame_memory((receive, send): (u32, u32)) -> Result<Arc<FrameMemory>, LinkError> {
-    FrameMemory::new(receive, send)
-        .map(Arc::new)
-        .map_err(|errno| LinkError::System { call: "mmap of frame memory", errno })
+/// Loads and attaches the programme, with the stamps that were asked for or the nearest that can be had.
+fn attach(
+    wanted: Wanted<'_>,
+    (interface, index): (&str, u32),
+    options: &XdpOptions,
+    features: Features,
+) -> Result<Attachment, LinkError> {
+    let name = InterfaceName::new(interface);
+    let mut no_hardware_stamps = None;
+    if options.stamps == Stamps::Hardware {
+        match card_stamps(interface, index, options.mode, features) {
+            Ok(card) => {
+                let wanted = Wanted { stamp: Stamp::Card(card), ..wanted };
+                let loaded = Programme::load(wanted, name);
+                let attached = loaded.and_then(|programme| {
+                    attach_in(&programme, index, name, XdpMode::Driver).map(|(place, link)| (programme, place, link))
+                });
+                match attached {
+                    Ok((programme, place, link)) => {
+                        let stamps = Stamps::Hardware;
+                        return Ok(Attachment { programme, place, link, stamps, no_hardware_stamps });
+                    }
+                    Err(error @ (LinkError::Occupied { .. } | LinkError::NotPermitted { .. })) => return Err(error),
+                    Err(_) => no_hardware_stamps = Some("kernel or driver refused the programme that asks for them"),
+                }
+            }
+            Err(why) => no_hardware_stamps = Some(why),
+        }
+    }
+    let load = |stamp| Programme::load(Wanted { stamp, ..wanted }, name);
+    let stamped = options.stamps != Stamps::Off;
+    let (programme, stamps) = match load(if stamped { Stamp::Kernel } else { Stamp::Nobody }) {
+        // Kernels before 6.1 let no programme read TAI.
+        Err(LinkError::System { errno: Errno::EINVAL, .. }) if stamped => (load(Stamp::Nobody)?, Stamps::Off),
+        loaded => (loaded?, if stamped { Stamps::Software } else { Stamps::Off }),
+    };
+    let (place, link) = attach_in(&programme, index, name, options.mode)?;
+    Ok(Attachment { programme, place, link, stamps, no_hardware_stamps })
+}
+
+/// How a programme gets the stamps of the network card, which is told to take them; or why it does not.
+fn card_stamps(interface: &str, index: u32, mode: XdpMode, features: Features) -> Result<CardStamps, &'static str> {
+    if mode == XdpMode::Generic {
+        return Err("a generic programme runs behind the driver, which alone knows them");
+    }
+    if !features.rx_stamps {
+        return Err("the driver hands programmes none (kernel 6.3 or newer, and a driver that does)");
+    }
+    let function = btf::function_of_kernel(programme::RX_TIMESTAMP)
+        .ok_or("the kernel does not tell its functions (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF)")?;
+    // The driver may have no stamp of any frame though it would hand them on, as that of veth.
+    stamping::stamp_all_received(interface).map_err(|_| "the network card takes none of all frames (`ethtool -T`)")?;
+    Ok(CardStamps { function, interface: index })
 }
 
 /// Attaches the programme: in the driver first, unless told otherwise.
-fn attach(
+fn attach_in(
     programme: &Programme,
     index: u32,
     interface: InterfaceName,
@@ -181,6 +284,11 @@ fn attach(
     })
 }
 
+/// Binds a socket to the queue and memory of another.
+fn join(socket: &Socket, queue: u32, owner: &Socket) -> Result<(), LinkError> {
+    socket.bind(queue, 0, Some(owner)).map_err(|errno| socket.bind_error(errno, queue))
+}
+
 fn bind(socket: &Socket, options: &XdpOptions, place: Place) -> Result<(), LinkError> {
     let copy = match (options.copy, place) {
         (XdpCopy::ZeroCopy, _) => libc::XDP_ZEROCOPY,
@@ -208,3 +316,7 @@ fn bind(socket: &Socket, options: &XdpOptions, place: Place) -> Result<(), LinkE
 pub fn offers_zero_copy(interface: &str) -> Result<bool, LinkError> {
     Ok(netlink::features(interface::index(interface)?).is_ok_and(|features| features.zero_copy))
 }
+
+#[cfg(test)]
+#[path = "port_tests.rs"]
+mod tests;

@@ -10,16 +10,18 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use units::Nanos;
 
-use super::memory::{CHUNK_BYTES, FrameMemory};
+use super::memory::CHUNK_BYTES;
 use super::options::XdpHow;
+use super::pool::Pool;
 use super::programme::{Filtered, Programme};
-use super::rings::{Consumer, Producer};
+use super::rings::Consumer;
 use super::socket::Socket;
 use super::stamp;
 use crate::ETHERTYPE_VLAN;
 use crate::frame::Tag;
 use crate::receiver::Received;
 use crate::socket::PacketSocket;
+use crate::stampmode::Stamps;
 use crate::wait::{Ready, wait};
 
 const HEADER_BYTES: usize = 14;
@@ -27,26 +29,62 @@ const TAG_BYTES: usize = 4;
 /// Both addresses, which stand before the tag.
 const ADDRESSES_BYTES: usize = 12;
 
-/// Gets the wanted UADP frames of one queue, past the stack. Closing it detaches the programme.
+/// Gets the wanted UADP frames of one queue, past the stack. Closing the last one of a port detaches the programme; the
+/// frames of one that is closed before go on to the stack.
 #[derive(Debug)]
 pub struct XdpReceiver {
+    /// Which receiver of the port it is, from 0.
+    number: u32,
     // Dropped first: as soon as nobody reads, frames go on to the stack again.
+    attached: Arc<Attached>,
+    socket: Socket,
+    arrived: Consumer<libc::xdp_desc>,
+    pool: Arc<Pool>,
+    /// The chunk that was given out last, as the kernel names it.
+    held: Option<u64>,
+    /// Chunks to be given back. Never longer than the number of chunks, for which it has room.
+    read: Vec<u64>,
+    /// From so many on.
+    give_back_from: usize,
+    /// Whether it has been told that the interface is down.
+    told_down: Cell<bool>,
+    how: XdpHow,
+}
+
+/// What goes when the last receiver of a port does.
+#[derive(Debug)]
+pub(super) struct Attached {
     pub(super) _link: OwnedFd,
     pub(super) programme: Programme,
-    pub(super) socket: Socket,
-    pub(super) free: Producer<u64>,
-    pub(super) arrived: Consumer<libc::xdp_desc>,
-    pub(super) memory: Arc<FrameMemory>,
-    /// The chunk that was given out last, as the kernel names it.
-    pub(super) held: Option<u64>,
-    /// Whether it has been told that the interface is down.
-    pub(super) told_down: Cell<bool>,
-    pub(super) how: XdpHow,
     /// Keeps the interface promiscuous.
     pub(super) _promiscuous: PacketSocket,
 }
 
+/// Chunks are given back together: the ring they go into is shared, and each turn at it costs two atomic operations.
+const TOGETHER: u32 = 16;
+
 impl XdpReceiver {
+    pub(super) fn new(
+        number: u32,
+        (socket, arrived): (Socket, Consumer<libc::xdp_desc>),
+        attached: Arc<Attached>,
+        pool: Arc<Pool>,
+        how: XdpHow,
+    ) -> Self {
+        Self {
+            number,
+            attached,
+            socket,
+            arrived,
+            held: None,
+            read: Vec::with_capacity(pool.shares.received() as usize),
+            give_back_from: (pool.shares.receive_chunks / TOGETHER).clamp(1, TOGETHER) as usize,
+            pool,
+            told_down: Cell::new(false),
+            how,
+        }
+    }
+
     /// Takes the oldest frame that has arrived; none when there is none. Never waits, allocates nothing, and while
     /// frames keep coming needs no system call.
     ///
@@ -58,13 +96,20 @@ impl XdpReceiver {
     #[inline]
     pub fn receive(&mut self) -> io::Result<Option<Received<'_>>> {
         if let Some(chunk) = self.held.take() {
-            // There is room: the ring has as many places as there are chunks.
-            _ = self.free.push(chunk);
+            if self.read.len() < self.read.capacity() {
+                self.read.push(chunk);
+            }
+            if self.read.len() >= self.give_back_from {
+                self.pool.give_back(&mut self.read);
+            }
         }
         let descriptor = match self.arrived.pop() {
             Some(descriptor) => descriptor,
             None => {
-                if !self.how.busy_poll && !self.free.needs_wakeup() {
+                if !self.read.is_empty() {
+                    self.pool.give_back(&mut self.read);
+                }
+                if !self.how.busy_poll && !self.pool.needs_wakeup() {
                     return Ok(None);
                 }
                 self.wake()?;
@@ -73,19 +118,19 @@ impl XdpReceiver {
             }
         };
         let (offset, bytes) = (descriptor.addr as usize, descriptor.len as usize);
-        let chunks = self.memory.receive_chunks;
+        let memory = &self.pool.memory;
         let before = offset % CHUNK_BYTES;
         let taken = before.min(stamp::BYTES);
-        let start = self.memory.within_chunk(offset - taken, taken + bytes, |chunk| chunk < chunks);
+        let start = memory.within_chunk(offset - taken, taken + bytes, |chunk| chunk < memory.receive_chunks);
         let Some(start) = start else {
             return Err(io::Error::other("the kernel delivered a frame outside its memory"));
         };
         self.held = Some(descriptor.addr);
-        // SAFETY: within one chunk of this end, which the kernel has handed over and gets back through `held` only;
+        // SAFETY: within one chunk for receiving, which the kernel has handed to this socket and gets back through `held`;
         // the slice ends with the borrow of `self`, before that. Every byte was written: the memory began zeroed.
         let chunk = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), taken + bytes) };
         let (before, frame) = chunk.split_at_mut(taken);
-        let stamp = before.first_chunk().filter(|_| self.how.receive_stamps).and_then(stamp::read);
+        let stamp = before.first_chunk().filter(|_| self.how.receive_stamps != Stamps::Off).and_then(stamp::read);
         // The next frame in this chunk may come without one.
         before.fill(0);
         let (tag, frame) = take_tag(frame);
@@ -122,7 +167,7 @@ impl XdpReceiver {
         }
     }
 
-    /// How many wanted frames were lost since opening because the ones before had not been received in time.
+    /// How many frames wanted by this receiver were lost since opening because the ones before had not been received in time.
     ///
     /// # Errors
     /// The kernel's.
@@ -131,17 +176,24 @@ impl XdpReceiver {
         Ok(statistics.rx_dropped + statistics.rx_ring_full)
     }
 
-    /// What the programme has seen since opening.
+    /// What the programme of the port has seen since opening.
     ///
     /// # Errors
     /// The kernel's.
     pub fn filtered(&self) -> io::Result<Filtered> {
-        Ok(self.programme.filtered()?)
+        Ok(self.attached.programme.filtered()?)
     }
 
     /// What the port got.
     pub const fn how(&self) -> XdpHow {
         self.how
+    }
+}
+
+impl Drop for XdpReceiver {
+    fn drop(&mut self) {
+        // The rings of the memory, which the others use, may keep the socket alive.
+        self.attached.programme.disconnect(self.number);
     }
 }
 

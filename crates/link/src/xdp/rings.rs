@@ -5,7 +5,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::memory::Mapping;
 
@@ -30,10 +30,31 @@ impl Entry for libc::xdp_desc {}
 struct Ring<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
-    flags: NonNull<AtomicU32>,
+    wakeup: Wakeup,
     entries: NonNull<T>,
     count: u32,
+}
+
+/// Where the kernel says that it needs a system call; it can be looked at without the ring.
+#[derive(Debug, Clone)]
+pub(super) struct Wakeup {
+    flags: NonNull<AtomicU32>,
     _mapping: Arc<Mapping>,
+}
+
+// SAFETY: the pointer leads into the mapping that is kept alive, to a word that is only ever reached atomically.
+unsafe impl Send for Wakeup {}
+// SAFETY: as above.
+unsafe impl Sync for Wakeup {}
+
+impl Wakeup {
+    /// Whether the kernel asks for a system call before it goes on.
+    #[inline]
+    pub(super) fn is_needed(&self) -> bool {
+        // SAFETY: aligned and within the mapping (`Ring::new`), which lives as long as this.
+        let flags = unsafe { self.flags.as_ref() };
+        flags.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
 }
 
 // SAFETY: the pointers lead into the mapping that the ring keeps alive, to memory no other Rust object uses.
@@ -48,10 +69,9 @@ impl<T: Entry> Ring<T> {
         Some(Self {
             producer: mapping.place(layout.producer, 1)?,
             consumer: mapping.place(layout.consumer, 1)?,
-            flags: mapping.place(layout.flags, 1)?,
             entries: mapping.place(layout.entries, layout.count as usize)?,
             count: layout.count,
-            _mapping: mapping,
+            wakeup: Wakeup { flags: mapping.place(layout.flags, 1)?, _mapping: mapping },
         })
     }
 
@@ -71,14 +91,6 @@ impl<T: Entry> Ring<T> {
     fn entry(&self, index: u32) -> *mut T {
         // SAFETY: the masked index is below `count`, and so many entries lie within the mapping (`new`).
         unsafe { self.entries.as_ptr().add((index & (self.count - 1)) as usize) }
-    }
-
-    /// Whether the kernel asks for a system call before it goes on.
-    #[inline]
-    fn needs_wakeup(&self) -> bool {
-        // SAFETY: as for `producer`.
-        let flags = unsafe { self.flags.as_ref() };
-        flags.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 }
 
@@ -123,10 +135,9 @@ impl<T: Entry> Producer<T> {
         self.ring.consumer().load(Ordering::Acquire) == self.next
     }
 
-    /// Whether the kernel asks for a system call before it goes on.
-    #[inline]
-    pub(super) fn needs_wakeup(&self) -> bool {
-        self.ring.needs_wakeup()
+    /// Where the kernel says that it needs a system call before it goes on.
+    pub(super) fn wakeup(&self) -> &Wakeup {
+        &self.ring.wakeup
     }
 }
 
@@ -164,6 +175,38 @@ impl<T: Entry> Consumer<T> {
         // Release: the entry has been read.
         self.ring.consumer().store(self.next, Ordering::Release);
         Some(entry)
+    }
+}
+
+/// The side that takes entries, in several threads at once: whoever moves the index past one has it.
+#[derive(Debug)]
+pub(super) struct SharedConsumer(Ring<u64>);
+
+// SAFETY: through `&self` the indices and the entries are reached by atomic operations only.
+unsafe impl Sync for SharedConsumer {}
+
+impl SharedConsumer {
+    pub(super) fn new(mapping: Arc<Mapping>, layout: Layout) -> Option<Self> {
+        Ring::new(mapping, layout).map(Self)
+    }
+
+    /// Takes the oldest entry. A thread that is interrupted here holds up no other.
+    #[inline]
+    pub(super) fn pop(&self) -> Option<u64> {
+        let mut next = self.0.consumer().load(Ordering::Relaxed);
+        // Acquire: the entry was written before the index moved past it.
+        while self.0.producer().load(Ordering::Acquire) != next {
+            // SAFETY: in bounds and aligned (`entry`); only the kernel writes it. If it did since `next` was read,
+            // others have taken the entry, and the exchange fails.
+            let entry = unsafe { AtomicU64::from_ptr(self.0.entry(next)) }.load(Ordering::Relaxed);
+            let moved = next.wrapping_add(1);
+            // Release: the entry has been read.
+            match self.0.consumer().compare_exchange_weak(next, moved, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(entry),
+                Err(now) => next = now,
+            }
+        }
+        None
     }
 }
 
@@ -212,6 +255,42 @@ mod tests {
             assert!(producer.push(entry));
             assert_eq!(consumer.pop(), Some(entry));
         }
+    }
+
+    #[test]
+    fn what_several_threads_take_each_has_once() {
+        const ENTRIES: u64 = 20_000;
+        let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
+        let mut producer = Producer::<u64>::new(Arc::clone(&mapping), LAYOUT).unwrap();
+        let consumer = &SharedConsumer::new(mapping, LAYOUT).unwrap();
+        assert_eq!(consumer.pop(), None);
+        let (done, taken) = (&AtomicU64::new(0), &std::sync::Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut mine = Vec::new();
+                    while done.load(Ordering::Relaxed) < ENTRIES {
+                        match consumer.pop() {
+                            Some(entry) => {
+                                mine.push(entry);
+                                done.fetch_add(1, Ordering::Relaxed);
+                            }
+                            None => std::thread::yield_now(),
+                        }
+                    }
+                    assert!(mine.is_sorted());
+                    taken.lock().unwrap().extend(mine);
+                });
+            }
+            for entry in 0..ENTRIES {
+                while !producer.push(entry) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut taken = taken.lock().unwrap().clone();
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..ENTRIES));
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use units::Tai;
 
-use super::memory::{CHUNK_BYTES, FrameMemory};
+use super::memory::CHUNK_BYTES;
 use super::options::{SendStamps, XdpHow};
-use super::rings::{Consumer, Producer};
+use super::pool::Pool;
+use super::rings::Producer;
 use super::socket::{METADATA_BYTES, Socket};
 use crate::ETHERTYPE_VLAN;
 use crate::error::LinkError;
@@ -75,8 +76,8 @@ impl XdpSender {
         self.hand_over(frame, Some(launch))
     }
 
-    /// When a frame left, in the order they left; none when no further one is known yet. [`XdpHow::send_stamps`] says
-    /// by whose clock. Of more than 1024 that nobody asked for the oldest are gone.
+    /// When a frame left; none when no further one is known yet. They come in the order in which the frames left, but for
+    /// those that another sender of the port was told of first. [`XdpHow::send_stamps`] says by whose clock. Of more than 1024 that nobody asked for the oldest are gone.
     pub fn stamp(&mut self) -> Option<TxStamp> {
         self.slots.reap();
         self.slots.stamps.pop_front()
@@ -106,7 +107,7 @@ impl XdpSender {
             self.slots.free.push(slot);
             return Err(LinkError::Congested { interface: self.socket.interface });
         }
-        if !self.queued.needs_wakeup() && !self.how.busy_poll {
+        if !self.queued.wakeup().is_needed() && !self.how.busy_poll {
             return Ok(());
         }
         match self.socket.wake_to_send() {
@@ -163,8 +164,9 @@ impl XdpSender {
 /// The chunks frames are sent from: free, or with the kernel.
 #[derive(Debug)]
 pub(super) struct Slots {
-    memory: Arc<FrameMemory>,
-    completed: Consumer<u64>,
+    pool: Arc<Pool>,
+    /// Which sender's they are, from 0.
+    sender: u32,
     /// Never longer than the number of slots, for which it has room.
     free: Vec<u32>,
     /// Which send each slot holds.
@@ -177,10 +179,11 @@ pub(super) struct Slots {
 const STAMPS_KEPT: usize = 1024;
 
 impl Slots {
-    pub(super) fn new(memory: Arc<FrameMemory>, completed: Consumer<u64>, slots: u32) -> Self {
+    pub(super) fn new(pool: Arc<Pool>, sender: u32) -> Self {
+        let slots = pool.shares.send_chunks;
         Self {
-            memory,
-            completed,
+            pool,
+            sender,
             free: (0..slots).rev().collect(),
             attempts: vec![0; slots as usize].into_boxed_slice(),
             stamps: VecDeque::with_capacity(STAMPS_KEPT),
@@ -190,17 +193,19 @@ impl Slots {
     /// Where the frame of a slot lies in the memory, as the kernel names it.
     #[inline]
     fn address(&self, slot: u32) -> u64 {
-        (u64::from(self.memory.receive_chunks) + u64::from(slot)) * CHUNK_BYTES as u64 + FRAME_AT as u64
+        let shares = self.pool.shares;
+        let chunk = shares.received() + self.sender * shares.send_chunks + slot;
+        u64::from(chunk) * CHUNK_BYTES as u64 + FRAME_AT as u64
     }
 
     /// Copies a frame into a free slot; none when there is none.
     #[inline]
     fn fill(&mut self, frame: &[u8], attempt: u32, flags: u64, launch: Option<Tai>) -> Option<u32> {
         let slot = self.free.pop()?;
-        let first = self.memory.receive_chunks;
+        let memory = &self.pool.memory;
+        let first = memory.receive_chunks;
         let metadata = self.address(slot) as usize - METADATA_BYTES;
-        let Some(start) = self.memory.within_chunk(metadata, METADATA_BYTES + frame.len(), |chunk| chunk >= first)
-        else {
+        let Some(start) = memory.within_chunk(metadata, METADATA_BYTES + frame.len(), |chunk| chunk >= first) else {
             self.free.push(slot);
             return None;
         };
@@ -221,17 +226,16 @@ impl Slots {
     /// Takes back the slots whose frames have left, with their stamps. No system call.
     #[inline]
     fn reap(&mut self) {
-        while let Some(address) = self.completed.pop() {
-            let slot = (address / CHUNK_BYTES as u64).wrapping_sub(u64::from(self.memory.receive_chunks));
+        while let Some(slot) = self.pool.next_completed(self.sender) {
             let Some(attempt) = self.attempts.get(slot as usize).copied() else { continue };
-            if let Some(at) = self.take_stamp(slot as u32) {
+            if let Some(at) = self.take_stamp(slot) {
                 if self.stamps.len() == STAMPS_KEPT {
                     self.stamps.pop_front();
                 }
                 self.stamps.push_back(TxStamp { id: attempt, at });
             }
             if self.free.len() < self.attempts.len() {
-                self.free.push(slot as u32);
+                self.free.push(slot);
             }
         }
     }
@@ -239,9 +243,10 @@ impl Slots {
     /// What the driver has written into the metadata of a slot it gave back.
     #[inline]
     fn take_stamp(&mut self, slot: u32) -> Option<Tai> {
-        let first = self.memory.receive_chunks;
+        let memory = &self.pool.memory;
+        let first = memory.receive_chunks;
         let at = self.address(slot) as usize - METADATA_BYTES;
-        let start = self.memory.within_chunk(at, METADATA_BYTES, |chunk| chunk >= first)?;
+        let start = memory.within_chunk(at, METADATA_BYTES, |chunk| chunk >= first)?;
         // SAFETY: within a chunk of this end that the kernel has given back; `self` is exclusively borrowed. Every byte
         // was written: the memory began zeroed.
         let metadata = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), METADATA_BYTES) };
@@ -253,19 +258,16 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::Mapping;
-    use super::super::rings::Layout;
+    use super::super::pool::Shares;
+    use super::super::pool::tests::pool;
     use super::*;
 
     const COUNT: u32 = 4;
 
     /// Slots with a completion ring whose other end, the kernel's, is here.
     fn slots() -> (Slots, Producer<u64>) {
-        let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192, count: COUNT };
-        let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
-        let kernel = Producer::new(Arc::clone(&mapping), layout).unwrap();
-        let completed = Consumer::new(mapping, layout).unwrap();
-        (Slots::new(Arc::new(FrameMemory::new(2, COUNT).unwrap()), completed, COUNT), kernel)
+        let (pool, _, kernel) = pool(Shares { receivers: 1, receive_chunks: 2, senders: 1, send_chunks: COUNT });
+        (Slots::new(Arc::new(pool), 0), kernel)
     }
 
     #[test]
@@ -299,7 +301,7 @@ mod tests {
         for (attempt, stamp) in [(7, 1111_i64), (8, 0), (9, 3333)] {
             let slot = slots.fill(&[1; 60], attempt, STAMP_WANTED, None).unwrap();
             let at = slots.address(slot) as usize - METADATA_BYTES + 8;
-            let place = slots.memory.mapping.place::<i64>(at, 1).unwrap();
+            let place = slots.pool.memory.mapping.place::<i64>(at, 1).unwrap();
             // SAFETY: aligned and within the memory, which nobody else uses in this test.
             unsafe { place.write(stamp) };
             kernel.push(slots.address(slot));
@@ -314,7 +316,7 @@ mod tests {
         let (mut slots, _kernel) = slots();
         let slot = slots.fill(&[1; 60], 0, LAUNCH_TIME, Some(Tai(0x1122_3344))).unwrap();
         let at = slots.address(slot) as usize - METADATA_BYTES;
-        let place = slots.memory.mapping.place::<[u64; 3]>(at, 1).unwrap();
+        let place = slots.pool.memory.mapping.place::<[u64; 3]>(at, 1).unwrap();
         // SAFETY: aligned and within the memory, which nobody else uses in this test.
         assert_eq!(unsafe { place.read() }, [LAUNCH_TIME, 0, 0x1122_3344]);
     }

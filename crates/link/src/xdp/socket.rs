@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::memory::{CHUNK_BYTES, FrameMemory, Mapping};
-use super::rings::{Consumer, Entry, Layout, Producer};
+use super::rings::{Consumer, Entry, Layout, Producer, SharedConsumer};
 use crate::error::{InterfaceName, LinkError};
 use crate::socket::{CAP_NET_ADMIN, CAP_NET_RAW};
 
@@ -22,15 +22,13 @@ pub(super) struct Socket {
     index: u32,
 }
 
-/// The rings of the socket that receives and owns the memory.
+/// The rings of the socket that owns the memory.
 #[derive(Debug)]
 pub(super) struct MemoryRings {
     /// Chunks for frames to come.
     pub(super) free: Producer<u64>,
-    /// Frames received.
-    pub(super) arrived: Consumer<libc::xdp_desc>,
     /// Chunks whose frames have left.
-    pub(super) completed: Consumer<u64>,
+    pub(super) completed: SharedConsumer,
 }
 
 impl Socket {
@@ -151,17 +149,23 @@ impl Socket {
         Consumer::new(mapping, layout).ok_or_else(|| self.error("reading XDP_MMAP_OFFSETS")(Errno::EPROTO))
     }
 
-    /// The rings of the socket that receives and owns the memory.
-    pub(super) fn receiving_rings(&self, receive_chunks: u32, send_chunks: u32) -> Result<MemoryRings, LinkError> {
+    /// The rings of the socket that owns the memory, with room for so many chunks, powers of two.
+    pub(super) fn memory_rings(&self, receive_chunks: u32, send_chunks: u32) -> Result<MemoryRings, LinkError> {
         self.size(libc::XDP_UMEM_FILL_RING, receive_chunks, "XDP_UMEM_FILL_RING")?;
         self.size(libc::XDP_UMEM_COMPLETION_RING, send_chunks, "XDP_UMEM_COMPLETION_RING")?;
-        self.size(libc::XDP_RX_RING, receive_chunks, "XDP_RX_RING")?;
         let offsets = self.offsets()?;
-        Ok(MemoryRings {
-            free: self.producer(libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed(), offsets.fr, receive_chunks)?,
-            arrived: self.consumer(libc::XDP_PGOFF_RX_RING, offsets.rx, receive_chunks)?,
-            completed: self.consumer(libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(), offsets.cr, send_chunks)?,
-        })
+        let page = libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed();
+        let (mapping, layout) = self.map::<u64>(page, offsets.cr, send_chunks)?;
+        let completed = SharedConsumer::new(mapping, layout)
+            .ok_or_else(|| self.error("reading XDP_MMAP_OFFSETS")(Errno::EPROTO))?;
+        let page = libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed();
+        Ok(MemoryRings { free: self.producer(page, offsets.fr, receive_chunks)?, completed })
+    }
+
+    /// The ring of a receiving socket.
+    pub(super) fn receiving_ring(&self, chunks: u32) -> Result<Consumer<libc::xdp_desc>, LinkError> {
+        self.size(libc::XDP_RX_RING, chunks, "XDP_RX_RING")?;
+        self.consumer(libc::XDP_PGOFF_RX_RING, self.offsets()?.rx, chunks)
     }
 
     /// The ring of the sending socket.

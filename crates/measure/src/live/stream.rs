@@ -75,7 +75,7 @@ pub struct EndCounts {
     pub refused: u64,
     /// Launches that an overrun skipped.
     pub launches_skipped: u64,
-    /// Overruns: how often cycles were left out; of threads with a phase each, all of them.
+    /// Overruns: how often cycles were left out. Those that threads with a phase each left out together count once.
     pub overruns: u64,
     /// Cycles left out.
     pub cycles_skipped: u64,
@@ -215,11 +215,12 @@ impl StreamFigures {
                 let until = cycle.saturating_add(i64::from(cycles));
                 let known = self.skipped_until[end].replace(until.max(self.skipped_until[end].unwrap_or(until)));
                 let left = until.saturating_sub(known.map_or(cycle, |known| known.max(cycle)));
-                let counts = &mut self.counts.ends[end];
-                counts.overruns += 1;
                 if left <= 0 {
                     return None;
                 }
+                let counts = &mut self.counts.ends[end];
+                // What begins in cycles that are known already only lasted longer for this thread.
+                counts.overruns += u64::from(known.is_none_or(|known| cycle >= known));
                 counts.cycles_skipped += left.cast_unsigned();
                 Some((self.now[end], What::Skipped(cycles)))
             }
