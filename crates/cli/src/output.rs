@@ -1,11 +1,9 @@
 //! Exit codes, errors and the few words that several commands print.
 
-use std::path::Path;
-
 use measure::{
     ApplicationResult, BreachResult, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
 };
-use scenario::{Diagnostics, Scenario};
+use scenario::Diagnostics;
 use serde::Serialize;
 
 /// The requirement is met, or nothing was required.
@@ -57,13 +55,6 @@ impl From<lab::LabError> for Failure {
     fn from(error: lab::LabError) -> Self {
         Self { text: error.to_string(), code: error.exit_code() }
     }
-}
-
-/// Reads a scenario; its warnings go to standard error.
-pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
-    let (scenario, warnings) = scenario::read_file(path).map_err(|error| Failure::input(error.render()))?;
-    tell_warnings(&warnings);
-    Ok(scenario)
 }
 
 /// Prints warnings to standard error.
