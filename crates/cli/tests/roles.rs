@@ -397,6 +397,30 @@ fn roles_over_udp_need_the_addresses_of_the_scenario_and_then_meet() {
     }
 }
 
+#[test]
+fn a_role_that_waits_for_a_gate_schedule_says_when_it_begins() {
+    if !can_run("a_role_that_waits") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-gated");
+    let queue = r#"queue = { root = "taprio", map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], classes = 2,
+        schedule = [{ gates = [0], interval = "400us" }, { gates = [1], interval = "600us" }] }"#;
+    let text = std::fs::read_to_string(&bench.scenario).unwrap() + &format!("\n[[ports]]\nat = \"pub\"\n{queue}\n");
+    std::fs::write(&bench.scenario, text).unwrap();
+    let base = rt::clock::now().0 / 1_000_000_000 + 8;
+    let more = ["--cycles", "300", "--set", &format!("ports.0.queue.base_time={base}s")];
+    let publishing = bench.role("publish", "pub", &more).spawn().unwrap();
+    wait_for("its control socket", || bench.status("publish").is_some_and(|status| status["name"].is_string()));
+    let waits = bench.status("publish").unwrap();
+    assert!(waits["elapsed_ns"].as_i64() < Some(0) && waits["cycle"].as_i64() < Some(0), "{waits}");
+    let told = Command::new(DOWNBEAT).args(["ctl", "status", bench.socket("publish").to_str().unwrap()]).output();
+    assert!(stdout(&told.unwrap()).contains("begins in "));
+    ended(publishing);
+    let first = run_json(&bench.out("pub"))["machine"]["first_cycle_at_ns"].as_i64().unwrap();
+    assert!(first >= base * 1_000_000_000, "it began at {first}, before {base} s");
+}
+
 fn ask(stream: &UnixStream, line: &[u8]) -> Value {
     let mut writer = stream;
     writer.write_all(line).unwrap();

@@ -338,7 +338,10 @@ fn show(line: &ProgressBar, live: &Live, elapsed: Nanos) {
     if line.is_hidden() {
         return;
     }
-    line.set_position(elapsed.0.max(0).unsigned_abs());
+    if elapsed < Nanos::ZERO {
+        return line.set_message(live::begins_in(elapsed));
+    }
+    line.set_position(elapsed.0.unsigned_abs());
     let trip = live.recent_p50.map_or_else(|| "—".into(), |trip| format!("{:.1} µs", trip.as_micros_f64()));
     let elapsed = Nanos(elapsed.0 - elapsed.0 % 1_000_000_000);
     line.set_message(format!("{elapsed} · {} frames · round trip {trip} · lost {}", live.frames, live.lost));
