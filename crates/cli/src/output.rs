@@ -141,7 +141,13 @@ pub(crate) fn tell_run(run: &RunFile) {
             parts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
         match parts.as_slice() {
             [] => println!("  lost: not known without the writer's end"),
-            parts => println!("  lost: {} of {} published", parts.join(", "), loss.published),
+            parts => {
+                let beside =
+                    [("under way at the end", loss.under_way), ("not known, in a gap of the trace", loss.unknown)];
+                let beside =
+                    beside.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("; {count} {what}"));
+                println!("  lost: {} of {} published{}", parts.join(", "), loss.published, beside.collect::<String>());
+            }
         }
         let counters = &stream.counters;
         let count = |value: Option<u64>| value.map_or_else(|| "—".into(), |value| value.to_string());

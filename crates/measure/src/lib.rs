@@ -46,6 +46,7 @@ mod cut;
 mod dist;
 mod drains;
 mod explain;
+mod fates;
 mod form;
 mod frames_file;
 mod gaps;
