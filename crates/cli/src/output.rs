@@ -205,8 +205,17 @@ fn tell_application(application: &ApplicationResult) {
     let answered = application.answered_after.as_ref().map_or_else(String::new, |after| {
         format!("; answers published {} … {} cycles after their inputs, median {}", after.min, after.max, after.p50)
     });
+    let counts = [("uncertain", application.uncertain), ("bad", application.bad)];
+    let mut status: String = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("; outputs {what} in {count}"))
+        .collect();
+    if !status.is_empty() && application.status_sent == Some(false) {
+        status += ", which messages without Status do not say";
+    }
     println!(
-        "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{answered}",
+        "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{status}{answered}",
         application.without_new, application.cycles, application.longest_without
     );
 }

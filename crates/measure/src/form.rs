@@ -339,6 +339,16 @@ pub struct ApplicationResult {
     pub without_new: u64,
     /// The most of them in a row, those of earlier parts of a run included.
     pub longest_without: u64,
+    /// Cycles in which what was published had a Status of severity Uncertain: the application said so, or neither read nor
+    /// wrote for `receive_timeout`. Absent when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncertain: u64,
+    /// Cycles in which it had one of severity Bad: the application said so, or had not written yet. Absent when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bad: u64,
+    /// Whether messages say so: their layout has a Status; absent at an end that publishes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_sent: Option<bool>,
     /// Cycles from the inputs that an image was made from to the publication that first held it; absent when no image
     /// said which inputs, and in a run of parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
