@@ -1,7 +1,7 @@
 //! Exit codes, errors and the few words that several commands print.
 
 use measure::{
-    ApplicationResult, BreachResult, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
+    ApplicationResult, BreachResult, ClocksFrom, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
 };
 use scenario::Diagnostics;
 use serde::Serialize;
@@ -83,8 +83,20 @@ pub(crate) fn run_code(run: &RunFile) -> u8 {
 
 /// The result of a run for people: figures, losses, incidents, verdict.
 pub(crate) fn tell_run(run: &RunFile) {
-    if let Some(error) = run.machine.get("clock_error_ns").and_then(serde_json::Value::as_i64) {
-        println!("one-way figures rest on clocks said to be within {} of each other", units::Nanos(error));
+    if let Some(clocks) = &run.clocks {
+        let who = match clocks.from {
+            ClocksFrom::Given => "said to be",
+            ClocksFrom::Watched => "that PTP, as it was watched, kept",
+        };
+        let error = units::Nanos(clocks.error_ns);
+        println!("one-way figures rest on clocks {who} within {error} of each other: they may be off by as much");
+        for range in clocks.one_way.iter().filter(|_| clocks.error_ns > 0) {
+            let [least, most] = [range.least_ns, range.most_ns].map(units::Nanos);
+            println!(
+                "  stream {}: {} lies from {least} to {most} ({} values)",
+                range.stream, range.quantity, range.count
+            );
+        }
     }
     for stream in &run.streams {
         match stream.arrived {

@@ -39,6 +39,9 @@ pub struct RunFile {
     pub scenario: ScenarioRef,
     /// On what.
     pub machine: Machine,
+    /// How far the clocks of its hosts are apart; absent where all have one, and of a role alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<crate::Clocks>,
     /// One entry a stream, in the order of the scenario.
     pub streams: Vec<StreamResult>,
     /// Lateness of the phases of each host that has any.
@@ -538,4 +541,8 @@ pub mod kinds {
     pub const TRACE_OVERFLOW: &str = "trace-overflow";
     /// Messages arrive before they left: the clocks of two hosts are further apart than was stated.
     pub const CLOCK_DISAGREEMENT: &str = "clock-disagreement";
+    /// The clock error was not watched for as long as the run lasted.
+    pub const CLOCK_UNWATCHED: &str = "clock-unwatched";
+    /// A part of what a host measured is missing: its process was killed, or a disk was full.
+    pub const PART_MISSING: &str = "part-missing";
 }

@@ -83,7 +83,7 @@ fn row(stream: usize, message: &Message) -> FrameRow {
 fn find_gaps(stream: &Stream, log: &mut StreamLog, lost_records: &[(HostId, u64)]) {
     let until = log.ends.iter().filter_map(|end| end.last_cycle).max();
     for (host, end) in [stream.writer, stream.reader].into_iter().zip(&mut log.ends) {
-        if lost_records.iter().any(|&(lost, _)| lost == host) {
+        if end.incomplete || lost_records.iter().any(|&(lost, _)| lost == host) {
             end.gaps = gaps::of(end, stream.cycle, until);
         }
     }

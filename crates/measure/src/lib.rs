@@ -75,7 +75,7 @@ pub use explain::{
     CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
 };
 pub use form::*;
-pub use halves::{JoinError, Joined, join_folders};
+pub use halves::{Clocks, ClocksFrom, JoinClocks, JoinError, Joined, OneWayRange, WatchedClock, join_folders};
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use ptp::*;

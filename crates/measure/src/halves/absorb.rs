@@ -68,6 +68,15 @@ impl StreamLog {
 }
 
 impl EndLog {
+    /// Notes that there was more of it than is here; gives when and in which cycle the last phase ran that is.
+    pub(super) fn is_incomplete(&mut self) -> Option<(i64, i64)> {
+        self.incomplete = true;
+        let last = self.phases[..3].iter().flatten().map(|ran| ran.due).max()?;
+        // A part ends with whole messages, a second before its process knew of its last cycle.
+        self.last_cycle = self.cycle_at(last);
+        Some((last, self.last_cycle?))
+    }
+
     /// Its first and last cycle, if its phases tell.
     fn lasted(&self) -> Option<(i64, i64)> {
         let first = self.phases[..3].iter().flatten().map(|ran| ran.due).min()?;

@@ -10,6 +10,7 @@
 
 mod absorb;
 mod clock;
+mod clocks;
 mod facts;
 mod file;
 mod folder;
@@ -24,12 +25,14 @@ use units::Nanos;
 
 use crate::frames_file::FramesError;
 use crate::store::{ENDS_FILE, broken_table, failed, write_file};
-use crate::{Collector, FrameRow, Kind, Machine, ResultsError, RunFile, kinds, summarise};
+use crate::{Collector, FrameRow, Incident, Kind, Machine, ResultsError, RunFile, kinds, summarise};
+pub use clocks::{Clocks, ClocksFrom, JoinClocks, OneWayRange, WatchedClock};
+
 use facts::{Fact, What};
 use folder::Half;
 
 /// Incidents that the process beside the ends found, not their traces.
-const OF_THE_PROCESS: [&str; 2] = [kinds::PROCESS_ENDED, kinds::RECEIVE_OVERFLOW];
+const OF_THE_PROCESS: [&str; 3] = [kinds::PROCESS_ENDED, kinds::RECEIVE_OVERFLOW, kinds::PART_MISSING];
 
 /// Keys of `machine` that are of one host even where all have the same.
 const OF_ONE_HOST: [&str; 6] = ["role", "command", "part", "first_cycle", "first_cycle_at_ns", "granted"];
@@ -119,14 +122,17 @@ impl Collector {
 
 /// Joins run folders that roles have left, one or more a host, into the run that they were.
 ///
-/// The clocks of the hosts are taken to be within `clock_error` of each other; nobody can know that but the user. A
-/// message that arrives earlier than that allows is an incident, and one-way limits are met only with the error
-/// added.
+/// The clocks of the hosts are taken to be within `clocks` of each other; nobody can know that but the user, or who
+/// watched PTP. A message that arrives earlier than that allows is an incident, and one-way limits are met only with the
+/// error added. Of a side whose process was killed the parts that it had finished are joined, and the result says what is
+/// missing.
 ///
 /// # Errors
 /// A folder cannot be read, is of no role, of another scenario, of a side that another one has; or no stream has both
 /// ends, at one time.
-pub fn join_folders(folders: &[PathBuf], clock_error: Nanos) -> Result<Joined, JoinError> {
+pub fn join_folders(folders: &[PathBuf], clocks: impl Into<JoinClocks>) -> Result<Joined, JoinError> {
+    let clocks = clocks.into().known()?;
+    let clock_error = clocks.error;
     let halves = folders.iter().map(|dir| Half::open(dir)).collect::<Result<Vec<_>, _>>()?;
     let scenario = folder::one_scenario(&halves)?;
     let mut collector = Collector::of_ends(&scenario, |_, _| false);
@@ -153,9 +159,10 @@ pub fn join_folders(folders: &[PathBuf], clock_error: Nanos) -> Result<Joined, J
             incidents.extend(run.incidents);
         }
     }
+    incidents.extend(incomplete(&mut collector, &scenario, &halves, &owners));
     meet(&mut collector, &scenario, &halves)?;
     let mut observations = collector.finish(&scenario);
-    incidents.retain(|incident| OF_THE_PROCESS.contains(&incident.kind.as_str()));
+    incidents.retain(|incident: &Incident| OF_THE_PROCESS.contains(&incident.kind.as_str()));
     observations.incidents.extend(incidents);
     observations.incidents.extend(clock::disagreements(&scenario, &observations.rows, clock_error));
     let (kept, left_out) = crate::incidents::most(std::mem::take(&mut observations.incidents));
@@ -166,6 +173,9 @@ pub fn join_folders(folders: &[PathBuf], clock_error: Nanos) -> Result<Joined, J
     let machine = machine(&halves, base, scenario.base_time.0, scenario.cycle, clock_error);
     let mut run = summarise(&scenario, &observations, Kind::Measured, machine);
     clock::judge(&mut run.verdict, clock_error);
+    let unwatched = clocks.tell(&mut run, lasted(&halves, &observations.rows));
+    run.incidents.extend(unwatched);
+    run.incidents.sort_by_key(|incident| incident.at_ns);
     Ok(Joined { scenario, run, rows: observations.rows })
 }
 
@@ -179,6 +189,55 @@ fn claim(owners: &mut [[Option<usize>; 2]], (stream, side): (usize, usize), numb
             Ok(())
         }
     }
+}
+
+/// Marks the ends of sides of which something is missing, so that what may have been there counts as unknown; tells of it.
+fn incomplete(
+    collector: &mut Collector,
+    scenario: &Scenario,
+    halves: &[Half],
+    owners: &[[Option<usize>; 2]],
+) -> Vec<Incident> {
+    let mut incidents = Vec::new();
+    for (number, half) in halves.iter().enumerate() {
+        let Some(missing) = &half.missing else { continue };
+        let mut last: Option<(i64, i64)> = None;
+        for (stream, owners) in owners.iter().enumerate() {
+            for side in (0..2).filter(|side| owners[*side] == Some(number)) {
+                last = last.max(collector.streams[stream].ends[side].is_incomplete());
+            }
+        }
+        let host = half.host().unwrap_or("a host");
+        let known = match last {
+            Some((_, cycle)) => {
+                format!("what it was until cycle {cycle} is known, and joined, but for what is missing")
+            }
+            None => "nothing of it is known".to_owned(),
+        };
+        let streams = scenario.streams.len();
+        let whose = if streams == 1 { "its end" } else { "its ends" };
+        incidents.push(Incident {
+            at_ns: last.map_or(0, |(at, _)| at),
+            kind: kinds::PART_MISSING.to_owned(),
+            cause: format!(
+                "{host}: {}: {missing}. Of {whose} {known}; messages beyond count as neither lost nor complete (`unknown`)",
+                half.dir.display()
+            ),
+            frames: 0,
+            lasted_ns: None,
+            place: Some(host.to_owned()),
+        });
+    }
+    incidents
+}
+
+/// From when to when the hosts ran together, nanoseconds UTC, if one says what its clock believes of that.
+fn lasted(halves: &[Half], rows: &[FrameRow]) -> Option<(i64, i64)> {
+    let offset =
+        halves.iter().find_map(|half| half.machine.get("tai_minus_utc_s")?.as_i64())?.saturating_mul(1_000_000_000);
+    let instants = || rows.iter().flat_map(|row| row.t).flatten();
+    let (first, last) = (instants().min()?, instants().max()?);
+    Some((first.saturating_sub(offset), last.saturating_sub(offset)))
 }
 
 /// Takes a folder with rows into the collector; `claim` is asked about every end that it holds.
@@ -278,7 +337,13 @@ fn machine(halves: &[Half], base: Option<i64>, base_time: i64, cycle: Nanos, clo
     }
     let each: Vec<_> = halves
         .iter()
-        .map(|half| json!({ "folder": half.dir.display().to_string(), "machine": half.machine }))
+        .map(|half| {
+            let mut told = json!({ "folder": half.dir.display().to_string(), "machine": half.machine });
+            if let Some(missing) = &half.missing {
+                told["missing"] = missing.as_str().into();
+            }
+            told
+        })
         .collect();
     machine.insert("joined".into(), each.into());
     machine.insert("clock_error_ns".into(), clock_error.0.into());
