@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use measure::JoinClocks;
+use measure::{JoinClocks, MOST_MESSAGES};
 use units::Nanos;
 
 use crate::output::{self, Failure, Outcome};
@@ -46,21 +46,18 @@ impl Arguments {
             )));
         }
         let clocks = self.clock_error.map_or_else(|| JoinClocks::Watched(self.clock.clone()), JoinClocks::Given);
-        let mut joined =
-            measure::join_folders(&self.dirs, clocks).map_err(|error| Failure::input(error.to_string()))?;
         let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
         let clocks: String = self.clock.iter().map(|dir| format!(" --clock {}", dir.display())).collect();
         let error = self.clock_error.map_or_else(String::new, |error| format!(" --clock-error {}ns", error.0));
         let command = format!("downbeat join {}{error}{clocks} --out {}", dirs.join(" "), self.out.display());
-        joined.run.machine.insert("command".into(), command.into());
-        measure::write_run(&self.out, &joined.scenario, &joined.run, &joined.rows)
-            .map_err(|error| Failure::machine(error.to_string()))?;
+        let run = measure::join_into(&self.dirs, clocks, (&self.out, &command), MOST_MESSAGES)
+            .map_err(|error| Failure::input(error.to_string()))?;
         if self.json {
-            output::json(&joined.run)?;
+            output::json(&run)?;
         } else {
-            output::tell_run(&joined.run);
+            output::tell_run(&run);
             println!("written to {}", self.out.display());
         }
-        Ok(output::run_code(&joined.run))
+        Ok(output::run_code(&run))
     }
 }
