@@ -21,7 +21,7 @@ int main(int count, char **arguments) {
             memcpy(to->data, from->data, bytes);
             to->cycle = from->cycle;
             to->at = from->at;
-            to->status = from->status;
+            to->status = from->status; // 0 is Good; sent on, where the messages have a Status
             to->sequence = ++sequence;
             exchange(out, &sent, FRESH);
             image->application_heartbeat++;

@@ -14,7 +14,7 @@ inputs, outputs = End(image, INPUTS), End(image, OUTPUTS)
 while image.engine_is_there():
     while inputs.fresh():
         cycle, at, status, data = inputs.take()
-        # The application: here it computes outputs from inputs.
+        # The application: here it computes outputs from inputs. The status, 0 is Good, is sent on where messages have one.
         outputs.publish(cycle, at, status, data[: outputs.data_bytes])
     inputs.wait(0.1)
 inputs.give_back()

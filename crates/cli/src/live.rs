@@ -11,3 +11,4 @@ mod words;
 
 pub(crate) use screen::{Screen, can_draw};
 pub(crate) use state::{Shared, State, Watcher};
+pub(crate) use words::begins_in;

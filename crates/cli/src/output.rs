@@ -1,11 +1,9 @@
 //! Exit codes, errors and the few words that several commands print.
 
-use std::path::Path;
-
 use measure::{
-    ApplicationResult, BreachResult, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
+    ApplicationResult, BreachResult, ClocksFrom, DrainResult, EndMargins, Incident, RunFile, SplitMessage, StreamResult,
 };
-use scenario::{Diagnostics, Scenario};
+use scenario::Diagnostics;
 use serde::Serialize;
 
 /// The requirement is met, or nothing was required.
@@ -59,13 +57,6 @@ impl From<lab::LabError> for Failure {
     }
 }
 
-/// Reads a scenario; its warnings go to standard error.
-pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
-    let (scenario, warnings) = scenario::read_file(path).map_err(|error| Failure::input(error.render()))?;
-    tell_warnings(&warnings);
-    Ok(scenario)
-}
-
 /// Prints warnings to standard error.
 pub(crate) fn tell_warnings(warnings: &Diagnostics) {
     if !warnings.is_empty() {
@@ -92,8 +83,20 @@ pub(crate) fn run_code(run: &RunFile) -> u8 {
 
 /// The result of a run for people: figures, losses, incidents, verdict.
 pub(crate) fn tell_run(run: &RunFile) {
-    if let Some(error) = run.machine.get("clock_error_ns").and_then(serde_json::Value::as_i64) {
-        println!("one-way figures rest on clocks said to be within {} of each other", units::Nanos(error));
+    if let Some(clocks) = &run.clocks {
+        let who = match clocks.from {
+            ClocksFrom::Given => "said to be",
+            ClocksFrom::Watched => "that PTP, as it was watched, kept",
+        };
+        let error = units::Nanos(clocks.error_ns);
+        println!("one-way figures rest on clocks {who} within {error} of each other: they may be off by as much");
+        for range in clocks.one_way.iter().filter(|_| clocks.error_ns > 0) {
+            let [least, most] = [range.least_ns, range.most_ns].map(units::Nanos);
+            println!(
+                "  stream {}: {} lies from {least} to {most} ({} values)",
+                range.stream, range.quantity, range.count
+            );
+        }
     }
     for stream in &run.streams {
         match stream.arrived {
@@ -150,7 +153,13 @@ pub(crate) fn tell_run(run: &RunFile) {
             parts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
         match parts.as_slice() {
             [] => println!("  lost: not known without the writer's end"),
-            parts => println!("  lost: {} of {} published", parts.join(", "), loss.published),
+            parts => {
+                let beside =
+                    [("under way at the end", loss.under_way), ("not known, in a gap of the trace", loss.unknown)];
+                let beside =
+                    beside.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("; {count} {what}"));
+                println!("  lost: {} of {} published{}", parts.join(", "), loss.published, beside.collect::<String>());
+            }
         }
         let counters = &stream.counters;
         let count = |value: Option<u64>| value.map_or_else(|| "—".into(), |value| value.to_string());
@@ -208,8 +217,17 @@ fn tell_application(application: &ApplicationResult) {
     let answered = application.answered_after.as_ref().map_or_else(String::new, |after| {
         format!("; answers published {} … {} cycles after their inputs, median {}", after.min, after.max, after.p50)
     });
+    let counts = [("uncertain", application.uncertain), ("bad", application.bad)];
+    let mut status: String = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("; outputs {what} in {count}"))
+        .collect();
+    if !status.is_empty() && application.status_sent == Some(false) {
+        status += ", which messages without Status do not say";
+    }
     println!(
-        "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{answered}",
+        "  application at {host} ({end}): {} of {} cycles without a new image, at most {} in a row{status}{answered}",
         application.without_new, application.cycles, application.longest_without
     );
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::bench::Bench;
 use common::{alone, can_run, downbeat, run_json, start, stderr, wait_for};
 use rt::image::{Image, Life, Presence, Reader, Writer};
 
@@ -220,4 +221,176 @@ fn without_such_an_end_nothing_is_made_and_a_file_in_the_way_is_named() {
     let output = run(&scenario, "file");
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("is no folder"), "{}", stderr(&output));
+}
+
+/// The scenario of a bench, with applications outside at both ends and messages that have a Status.
+fn with_images(scenario: &Path) {
+    let text = std::fs::read_to_string(scenario).unwrap();
+    let more = "[[streams]]\napplication = \"image\"\nencoding = \"raw\"\nreceive_timeout = \"50ms\"";
+    std::fs::write(scenario, text.replacen("[[streams]]", more, 1)).unwrap();
+}
+
+/// UncertainLastUsableValue.
+const LAST_USABLE: u32 = 0x4090_0000;
+
+/// The application at the writer of roles, until the status of its inputs is this one.
+fn until_status(counting: &mut Counting, wanted: u32, more: impl Fn(&Counting) -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut seen = None;
+    while seen != Some(wanted) || !more(counting) {
+        assert!(Instant::now() < until, "inputs are {seen:x?}, {wanted:x} is waited for");
+        counting.turn();
+        seen = counting.inputs.read().map(|given| given.status);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn in_roles(command: &[String], name: &str, threads: &str) {
+    let bench = Bench::new(name);
+    with_images(&bench.scenario);
+    let images = ["pub", "loop"].map(|end| bench.out(&format!("{end}-images")));
+    let option = |index: usize| ["--image", images[index].to_str().unwrap()];
+    let threads = format!("time.threads=\"{threads}\"");
+    let looping = bench.start("loopback", "loop", &[&option(1)[..], &["--set", &threads]].concat());
+    let publishing = bench.start("publish", "pub", &[&option(0)[..], &["--set", &threads]].concat());
+    let ours = Image::attach(&images[0].join("loop.writer")).unwrap();
+    let (inputs, outputs) = (ours.input_reader().unwrap(), ours.output_writer().unwrap());
+    let mut counting = Counting { inputs, outputs, written: 0, back: 0 };
+    let first = Process::start(command, &images[1].join("loop.reader"));
+    counting.until_heard();
+    until_status(&mut counting, 0, |_| true);
+    // What an application says of its outputs comes back from the one that echoes it.
+    counting.outputs.set_status(0x4000_0000);
+    until_status(&mut counting, 0x4000_0000, |_| true);
+    counting.outputs.set_status(0x8000_0000);
+    until_status(&mut counting, 0x8000_0000, |_| true);
+    counting.outputs.set_status(0);
+    until_status(&mut counting, 0, |_| true);
+    // It dies: what it had written goes on, as uncertain.
+    drop(first);
+    until_status(&mut counting, LAST_USABLE, |_| true);
+    let stood = counting.back;
+    counting.turns(100);
+    assert_eq!(counting.back, stood, "the last values stay");
+    let second = Process::start(command, &images[1].join("loop.reader"));
+    until_status(&mut counting, 0, |counting| counting.back > stood);
+    for (child, part) in [(publishing, "publish"), (looping, "loopback")] {
+        assert!(bench.ctl(part, "stop").status.success());
+        let output = child.wait_with_output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("have no Status"), "{}", stderr(&output));
+    }
+    drop(second);
+    let at = |folder: &Path| run_json(folder)["streams"][0]["applications"][0].clone();
+    let (writer, reader) = (at(&bench.out("pub")), at(&bench.out("loop")));
+    for (application, end) in [(&writer, "writer"), (&reader, "reader")] {
+        assert_eq!((&application["end"], &application["status_sent"]), (&end.into(), &true.into()), "{application}");
+        assert!(application["bad"].as_u64() > Some(0), "before it wrote: {application}");
+        assert!(application["uncertain"].as_u64() > Some(0), "{application}");
+    }
+    // Joined, both are there as they were.
+    let [out, one, other] = ["both", "pub", "loop"].map(|name| bench.out(name).to_str().unwrap().to_owned());
+    let joined = downbeat(&["join", &one, &other, "--clock-error", "0us", "--out", &out]);
+    assert!(matches!(joined.status.code(), Some(0 | 1)), "{}", stderr(&joined));
+    assert_eq!(run_json(Path::new(&out))["streams"][0]["applications"], serde_json::json!([writer, reader]));
+}
+
+#[test]
+fn roles_have_applications_too_and_their_status_is_sent_in_python() {
+    if !can_run("roles_have_applications_too") {
+        return;
+    }
+    let _alone = alone();
+    if let Some(command) = python() {
+        in_roles(&command, "t-ro-py", "phase");
+    }
+}
+
+#[test]
+fn roles_have_applications_too_and_their_status_is_sent_in_c() {
+    if !can_run("roles_have_applications_too") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(command) = c(folder.path()) {
+        in_roles(&command, "t-ro-c", "host");
+    }
+}
+
+/// As a user who is not root, and has no rights but those of a namespace of his own.
+fn as_nobody(command: &[String], folder: &Path) -> Command {
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(command).current_dir(folder);
+    nobody.env("HOME", folder).env("XDG_RUNTIME_DIR", folder.join("runtime")).stdin(Stdio::null());
+    nobody
+}
+
+#[test]
+fn applications_attach_to_a_run_without_root() {
+    if !can_run("applications_attach_to_a_run_without_root") {
+        return;
+    }
+    let probe = as_nobody(&["unshare", "-Urn", "true"].map(String::from), Path::new("/")).output();
+    if demanded(probe.is_ok_and(|output| output.status.success()), "a user namespace for everybody").is_none() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), all).unwrap();
+    let program = folder.path().join("downbeat");
+    std::fs::copy(common::DOWNBEAT, &program).unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-app-user");
+    with_images(&scenario);
+    std::fs::create_dir(folder.path().join("examples")).unwrap();
+    for file in ["echo.py", "image.py"] {
+        std::fs::copy(examples().join(file), folder.path().join("examples").join(file)).unwrap();
+    }
+    let images = folder.path().join("images");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let mut run = vec![text(&program), "run".into(), text(&scenario), "--image".into(), text(&images)];
+    run.extend(["--duration", "60s", "--out", "out"].map(String::from));
+    let mut run = as_nobody(&run, folder.path());
+    let run = Process(run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    wait_for("the images", || images.join("loop.writer").exists() && images.join("loop.reader").exists());
+    let c = c(folder.path()).map(|command| (command, "loop.reader"));
+    // One that others than root may run.
+    let runs = |python: &&str| {
+        let command = [*python, "-c", "import ctypes; ctypes.CDLL('libatomic.so.1')"].map(String::from);
+        as_nobody(&command, folder.path()).output().is_ok_and(|output| output.status.success())
+    };
+    let python = ["/usr/bin/python3", "python3"].into_iter().find(runs);
+    demanded(python.is_some(), "python3 with libatomic for everybody");
+    let python = python.map(|python| ([python, "-B", "examples/echo.py"].map(String::from).to_vec(), "loop.writer"));
+    let mut applications: Vec<_> = [c, python]
+        .into_iter()
+        .flatten()
+        .map(|(command, end)| {
+            let command = [command, vec![text(&images.join(end))]].concat();
+            Process(as_nobody(&command, folder.path()).spawn().unwrap())
+        })
+        .collect();
+    let attached = || {
+        let command = [text(&program), "ctl".into(), "status".into()];
+        let status = common::stdout(&as_nobody(&command, folder.path()).output().unwrap());
+        status.lines().filter(|line| line.contains("process") && line.ends_with("is attached")).count()
+    };
+    wait_for("both attached", || attached() == applications.len());
+    std::thread::sleep(Duration::from_millis(500));
+    common::signal(run.0.id(), "INT");
+    let mut run = run;
+    assert!(matches!(run.0.wait().unwrap().code(), Some(0 | 1)));
+    for application in &mut applications {
+        let ended = application.0.wait().unwrap();
+        assert!(ended.success(), "it ends in order: {ended}");
+    }
+    let run = run_json(&folder.path().join("out"));
+    assert!(run["machine"]["rights"].as_str().is_some_and(|rights| rights.contains("user namespace")), "{run}");
+    let heard = run["streams"][0]["applications"].as_array().unwrap();
+    let attached = heard.iter().filter(|one| one["attached"] == true).count();
+    assert_eq!((heard.len(), attached), (2, applications.len()), "{heard:?}");
+    if applications.len() == 2 {
+        assert!(run["streams"][0]["round_trip"]["stack"]["count"].as_u64() > Some(100), "its answers come back");
+    }
 }

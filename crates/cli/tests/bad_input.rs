@@ -109,6 +109,8 @@ fn wrong_arguments_end_with_2() {
         &["ctl", "dance"],
         &["ctl", "status", "no-such-run"],
         &["bound"],
+        &["check", "--here", "--set", "time.offset=50us"],
+        &["bound", "--model", "paper", "--set", "time.offset=50us"],
         &["report"],
         &["report", "no-such-folder"],
     ];
@@ -118,6 +120,47 @@ fn wrong_arguments_end_with_2() {
         assert_eq!(output.status.code(), BAD_INPUT, "{arguments:?}: {text}");
         assert!(!text.is_empty() && !text.contains("panicked"), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn every_command_that_reads_a_scenario_takes_other_values_than_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "set");
+    let file = scenario.to_str().unwrap();
+    let request = folder.path().join("request.json");
+    let asked = r#"{ "interface": "eth0", "period": 2000000, "size": 64, "dmac": "7a:b9:ed:d6:d2:12", "vid": 3, "pcp": 6,
+        "txmin": 250000, "txmax": 250000 }"#;
+    std::fs::write(&request, asked).unwrap();
+    let request = request.to_str().unwrap();
+    let commands: &[&[&str]] = &[
+        &["check", file],
+        &["bound", file],
+        &["simulate", file, "--cycles", "10"],
+        &["run", file],
+        &["publish", file],
+        &["loopback", file],
+        &["subscribe", file],
+        &["render", file],
+        &["apply", file, "--host", "pub", "--dry-run"],
+        &["apply", file, "--all", "--dry-run"],
+        &["ptp", "run", file, "--host", "pub"],
+        &["export", "tsd", file],
+        &["export", "detd", file],
+        &["export", "yang", file],
+        &["import", "detd", request, "--into", file],
+    ];
+    for command in commands {
+        // A mistake that only the value put in place makes, and a key that the file has not.
+        for (setting, words) in [("streams.loop.pcp=9", "0 to 7"), ("streams.other.pcp=1", "no `other` there")] {
+            let output = downbeat(&[command, &["--set", setting][..]].concat());
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), BAD_INPUT, "{command:?}: {text}");
+            assert!(text.contains(words), "{command:?}: no `{words}` in {text}");
+        }
+    }
+    // And it is what the command goes by.
+    let exported = |more: &[&str]| stdout(&downbeat(&[&["export", "tsd", file, "--host", "pub"], more].concat()));
+    assert!(exported(&[]).contains("3000") && !exported(&["--set", "streams.loop.vid=77"]).contains("3000"));
 }
 
 #[test]

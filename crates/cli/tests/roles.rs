@@ -2,112 +2,20 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::Duration;
 
+use common::bench::{Bench, ip};
 use common::{DOWNBEAT, alone, can_run, run_json, signal, stderr, stdout, wait_for};
 use serde_json::Value;
 
 /// A restarted writer is heard again within so many cycles (`pubsub::RESYNC_PHASES`), and a pause of this machine.
 const HEARD_AGAIN_CYCLES: usize = pubsub::RESYNC_PHASES as usize + 100;
-
-fn ip(arguments: &str) {
-    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
-    assert!(status.success(), "ip {arguments}");
-}
-
-/// Two networks with one cable between them, a scenario, and a place for sockets. Dropped, the networks go, and what
-/// still runs in them.
-struct Bench {
-    name: String,
-    folder: tempfile::TempDir,
-    scenario: PathBuf,
-}
-
-impl Bench {
-    fn new(name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let scenario = common::scenario(folder.path(), "two-hosts", name);
-        for end in ["pub", "loop"] {
-            ip(&format!("netns add {name}-{end}"));
-        }
-        ip(&format!("link add eth0 netns {name}-pub type veth peer name eth0 netns {name}-loop"));
-        for end in ["pub", "loop"] {
-            ip(&format!("-n {name}-{end} link set eth0 up"));
-        }
-        Self { name: name.into(), folder, scenario }
-    }
-
-    fn out(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// `downbeat`, inside the network of an end.
-    fn command(&self, end: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &format!("{}-{end}", self.name), DOWNBEAT])
-            .args(arguments)
-            .env("XDG_RUNTIME_DIR", self.folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn role(&self, part: &str, out: &str, more: &[&str]) -> Command {
-        let end = if part == "publish" { "pub" } else { "loop" };
-        let out = self.out(out);
-        let all =
-            [&[part, self.scenario.to_str().unwrap(), "--interface", "eth0", "--out", out.to_str().unwrap()], more];
-        self.command(end, &all.concat())
-    }
-
-    /// A role that is under way.
-    fn start(&self, part: &str, out: &str, more: &[&str]) -> Child {
-        let child = self.role(part, out, more).spawn().unwrap();
-        wait_for("the first cycles", || self.status(part).is_some_and(|status| status["cycle"].as_i64() > Some(0)));
-        child
-    }
-
-    fn socket(&self, part: &str) -> PathBuf {
-        let end = if part == "publish" { "pub" } else { "loop" };
-        self.folder.path().join("downbeat").join(format!("{}-{end}-{part}.sock", self.name))
-    }
-
-    fn ctl(&self, part: &str, request: &str) -> Output {
-        let socket = self.socket(part);
-        Command::new(DOWNBEAT).args(["ctl", request, socket.to_str().unwrap(), "--json"]).output().unwrap()
-    }
-
-    fn status(&self, part: &str) -> Option<Value> {
-        let output = self.ctl(part, "status");
-        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
-    }
-
-    fn count(&self, part: &str, key: &str) -> u64 {
-        self.status(part).and_then(|status| status["streams"][0][key].as_u64()).unwrap_or(0)
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        for end in ["pub", "loop"] {
-            let network = format!("{}-{end}", self.name);
-            // A test that failed has not waited for its roles, which have no end of their own.
-            if let Ok(left) = Command::new("ip").args(["netns", "pids", &network]).output() {
-                for pid in stdout(&left).split_whitespace() {
-                    _ = Command::new("kill").args(["-KILL", pid]).status();
-                }
-            }
-            _ = Command::new("ip").args(["netns", "del", &network]).status();
-        }
-    }
-}
 
 fn ended(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
@@ -431,6 +339,146 @@ fn roles_over_udp_need_the_addresses_of_the_scenario_and_then_meet() {
         let reached = &run["machine"]["ways"][host][0];
         assert_eq!((&reached["receive"], &reached["send"]), (&"UDP socket".into(), &"UDP socket".into()), "{reached}");
     }
+}
+
+/// Keys of a value with those of what is in it, but for what stands there only when something happened.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    const HAPPENED: [&str; 4] = ["without_host_outliers", "launches", "unknown", "lost"];
+    for (key, value) in value.as_object().into_iter().flatten().filter(|(key, _)| !HAPPENED.contains(&key.as_str())) {
+        let path = format!("{path}/{key}");
+        keys(value, &path, found);
+        found.insert(path);
+    }
+}
+
+/// What counts in a result of `cycles` cycles have to do with each other, wherever it is from; gives frames.
+fn counts_hold(run: &Value, cycles: u64) -> u64 {
+    let stream = &run["streams"][0];
+    let number = |pointer: &str| stream.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}"));
+    let frames = number("/frames");
+    let phases = run["hosts"].as_array().unwrap().iter();
+    let mut publish = phases.filter(|phase| phase["host"] == "pub" && phase["phase"] == "publish");
+    let ran = publish.next().unwrap()["late"]["count"].as_u64().unwrap();
+    assert!(frames <= ran && ran <= frames + 2 && ran <= cycles, "{frames} frames, {ran} phases of {cycles} cycles");
+    let loss = &stream["loss"];
+    let beside = number("/loss/under_way") + loss["unknown"].as_u64().unwrap_or(0);
+    assert_eq!(number("/loss/published") + beside, frames, "{loss}");
+    let places: u64 = ["dP", "dL", "dLinkL", "dLinkP"].iter().map(|place| number(&format!("/loss/{place}"))).sum();
+    assert_eq!(number("/loss/dSum"), places, "{loss}");
+    assert!(beside < 200, "under way is what the last round trips were: {loss}");
+    let back = number("/round_trip/stack/count");
+    assert_eq!(back, number("/loss/published") - number("/loss/dSum"), "what is not lost came back: {loss}");
+    let read = number("/round_trip/counter/count");
+    let missed = number("/counters/missed");
+    assert!(read <= back && read + missed <= cycles, "{read} read, {missed} missed of {cycles}");
+    assert!(number("/arrived") >= back && number("/one_way/count") <= number("/arrived"), "{stream}");
+    frames
+}
+
+#[test]
+fn joined_roles_are_what_a_run_of_the_same_scenario_is() {
+    if !can_run("joined_roles_are_what_a_run") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-alike");
+    let cycles = 1500;
+    let looping = bench.start("loopback", "loop", &[]);
+    let publishing = bench.role("publish", "pub", &["--cycles", "1500"]).output().unwrap();
+    assert!(matches!(publishing.status.code(), Some(0 | 1)), "{}", stderr(&publishing));
+    signal(looping.id(), "INT");
+    ended(looping);
+    let [one, other, both] = ["pub", "loop", "both"].map(|name| bench.out(name).to_str().unwrap().to_owned());
+    let joined = common::downbeat(&["join", &one, &other, "--clock-error", "0us", "--out", &both]);
+    assert!(matches!(joined.status.code(), Some(0 | 1)), "{}", stderr(&joined));
+    let whole = bench.out("whole");
+    let run = common::start(&bench.scenario, &whole, &["--cycles", "1500", "--no-control"]).wait_with_output().unwrap();
+    assert!(matches!(run.status.code(), Some(0 | 1)), "{}", stderr(&run));
+    let (joined, run) = (run_json(Path::new(&both)), run_json(&whole));
+    let frames = [&joined, &run].map(|result| counts_hold(result, cycles));
+    assert!(frames.iter().all(|frames| *frames > cycles / 2), "{frames:?}");
+    // The same form, and the same limits judged for the same streams.
+    let form = |result: &Value| {
+        let mut found = BTreeSet::new();
+        keys(&result["streams"][0], "", &mut found);
+        let items = result["verdict"]["items"].as_array().unwrap().iter();
+        let items: Vec<_> =
+            items.map(|item| [&item["quantity"], &item["stream"], &item["limit"]].map(Value::to_string)).collect();
+        let phases = result["hosts"].as_array().unwrap().iter();
+        let phases: Vec<_> = phases.map(|phase| [&phase["host"], &phase["phase"]].map(Value::to_string)).collect();
+        (found, items, phases)
+    };
+    assert_eq!(form(&joined), form(&run));
+    assert_eq!(joined["scenario"], run["scenario"]);
+    assert!(joined["clocks"]["from"] == "given" && run["clocks"].is_null());
+}
+
+#[test]
+fn a_killed_role_is_joined_as_far_as_it_had_written() {
+    if !can_run("a_killed_role_is_joined") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-killed");
+    let mut looping = bench.start("loopback", "loop", &["--rotate-every", "2s"]);
+    let publishing = bench.start("publish", "pub", &[]);
+    wait_for("two parts", || bench.out("loop").join("part-0002/run.json").exists());
+    looping.kill().unwrap();
+    looping.wait().unwrap();
+    // Another one has written nothing when it is killed.
+    let mut again = bench.start("loopback", "none", &[]);
+    again.kill().unwrap();
+    again.wait().unwrap();
+    assert!(bench.ctl("publish", "stop").status.success());
+    ended(publishing);
+    let join = |other: &Path, out: &str| {
+        let [one, other, out] =
+            [&bench.out("pub"), other, &bench.out(out)].map(|path| path.to_str().unwrap().to_owned());
+        common::downbeat(&["join", &one, &other, "--clock-error", "0us", "--out", &out])
+    };
+    let output = join(&bench.out("loop"), "both");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let joined = run_json(&bench.out("both"));
+    let missing = joined["incidents"].as_array().unwrap().iter().find(|one| one["kind"] == "part-missing").unwrap();
+    let cause = missing["cause"].as_str().unwrap();
+    assert!(cause.contains("was killed") && cause.contains("part-000") && missing["place"] == "loop", "{cause}");
+    let stream = &joined["streams"][0];
+    assert!(stream["loss"]["unknown"].as_u64() > Some(100), "{}", stream["loss"]);
+    let known = stream["one_way"]["count"].as_u64().unwrap();
+    assert!(known > 500 && known < stream["frames"].as_u64().unwrap() - 500, "{known} of {}", stream["frames"]);
+    let page = bench.out("r.html").to_str().unwrap().to_owned();
+    let report = common::downbeat(&["report", bench.out("both").to_str().unwrap(), "--out", &page]);
+    assert!(report.status.success(), "{}", stderr(&report));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("are said to be within") && page.contains("was killed"), "the page says both");
+    let output = join(&bench.out("none"), "nothing");
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("killed before it had written anything") && text.contains("mend:"), "{text}");
+}
+
+#[test]
+fn a_role_that_waits_for_a_gate_schedule_says_when_it_begins() {
+    if !can_run("a_role_that_waits") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("t-gated");
+    let queue = r#"queue = { root = "taprio", map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], classes = 2,
+        schedule = [{ gates = [0], interval = "400us" }, { gates = [1], interval = "600us" }] }"#;
+    let text = std::fs::read_to_string(&bench.scenario).unwrap() + &format!("\n[[ports]]\nat = \"pub\"\n{queue}\n");
+    std::fs::write(&bench.scenario, text).unwrap();
+    let base = rt::clock::now().0 / 1_000_000_000 + 8;
+    let more = ["--cycles", "300", "--set", &format!("ports.0.queue.base_time={base}s")];
+    let publishing = bench.role("publish", "pub", &more).spawn().unwrap();
+    wait_for("its control socket", || bench.status("publish").is_some_and(|status| status["name"].is_string()));
+    let waits = bench.status("publish").unwrap();
+    assert!(waits["elapsed_ns"].as_i64() < Some(0) && waits["cycle"].as_i64() < Some(0), "{waits}");
+    let told = Command::new(DOWNBEAT).args(["ctl", "status", bench.socket("publish").to_str().unwrap()]).output();
+    assert!(stdout(&told.unwrap()).contains("begins in "));
+    ended(publishing);
+    let first = run_json(&bench.out("pub"))["machine"]["first_cycle_at_ns"].as_i64().unwrap();
+    assert!(first >= base * 1_000_000_000, "it began at {first}, before {base} s");
 }
 
 fn ask(stream: &UnixStream, line: &[u8]) -> Value {

@@ -17,6 +17,7 @@ use measure::StreamCounts;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 use std::os::fd::AsFd;
+use units::Nanos;
 
 use crate::error::LabError;
 use crate::socket::ControlSocket;
@@ -39,7 +40,7 @@ pub(crate) struct Status {
     pub(crate) keeps_backlog: bool,
     /// Names of the streams.
     pub(crate) streams: Vec<String>,
-    /// Nanoseconds since cycle 0 began.
+    /// Nanoseconds since cycle 0 began; below zero before it.
     pub(crate) elapsed_ns: i64,
     /// The cycle that is going on.
     pub(crate) cycle: i64,
@@ -49,6 +50,13 @@ pub(crate) struct Status {
     pub(crate) images: Vec<Value>,
     /// Part folders that are written.
     pub(crate) parts: u32,
+}
+
+impl Status {
+    /// Notes how far the run is, of cycles of this length.
+    pub(crate) fn stands(&mut self, elapsed: Nanos, cycle: Nanos) {
+        (self.elapsed_ns, self.cycle) = (elapsed.0, elapsed / cycle);
+    }
 }
 
 /// Where the run and the thread that serves the socket meet.

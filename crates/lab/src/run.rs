@@ -1,12 +1,13 @@
 //! A run: sets the network up, starts the hosts, collects their traces, takes everything down again.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use measure::{Collector, Event, FrameRow, Incident, Kind, LoadReport, Machine, RunFile, kinds};
+use measure::{Collector, Event, FrameRow, Incident, Kind, Live, LoadReport, Machine, RunFile, kinds};
 use rt::wait::Wait;
 pub use scenario::Pause;
 use scenario::Scenario;
@@ -26,7 +27,7 @@ use crate::lost::Lost;
 use crate::machine;
 use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
-use crate::start;
+use crate::start::{self, Waiting};
 use crate::venue::{Place, Venue};
 use crate::wake::Bell;
 use crate::watch::{Beginning, TraceState, Turn, Watch};
@@ -190,16 +191,23 @@ fn measured(
         machine.insert("launch_kept".into(), kept.into());
     }
     let dropped_before = machine::backlog_drops();
-    start::wait(scenario, || interrupted.load(Ordering::Relaxed) || desk.is_to_stop())?;
+    let cycle = scenario.cycle;
+    let granted: Vec<_> = hosts.granted().collect();
+    watch.begins(&Beginning { rights: options.place.rights_name(), granted: &granted });
+    *desk.status() = first_status(scenario, options, venue, &hosts);
+    start::wait(scenario, |Waiting { now, start }| {
+        let elapsed = now - start;
+        desk.status().stands(elapsed, cycle);
+        let stopped = interrupted.load(Ordering::Relaxed) || desk.is_to_stop();
+        let turn = Turn { now, elapsed, live: &Live::default(), traces: &[], notes: &[] };
+        if stopped { ControlFlow::Break(()) } else { watch.turn(&turn) }
+    })?;
     let generators = venue.start_traffic(scenario)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
     }
-    let cycle = scenario.cycle;
     let start = start::first_cycle(scenario, rt::clock::now());
-    let granted: Vec<_> = hosts.granted().collect();
     let ringing = bell.map(|bell| bell.begin(start)).transpose()?;
-    watch.begins(&Beginning { start, rights: options.place.rights_name(), granted: &granted });
     hosts.begin(start);
     let late = (&*options.lateness, options.launch);
     let late = LateHosts::begin(scenario, late, &hosts, (start, options.duration));
@@ -209,7 +217,6 @@ fn measured(
     let mut collector = Collector::of_ends(scenario, |stream, side| venue.has(scenario, stream, side));
     let mut rotation = Rotation::new(scenario, &options.folder, options.rotate_every, start);
     rotation.keep_ends = venue.is_one_of_several();
-    *desk.status() = first_status(scenario, options, venue, &hosts);
     let mut offered = Offered::find(scenario, options.images.as_deref(), venue);
     desk.status().images = offered.look();
     let mut pauses = Pauses::new(&options.pauses);
@@ -230,7 +237,7 @@ fn measured(
         }
         {
             let mut status = desk.status();
-            (status.elapsed_ns, status.cycle) = (elapsed.0, elapsed / cycle);
+            status.stands(elapsed, cycle);
             (status.counts, status.parts) = (collector.counts(), rotation.parts());
             if offered.is_due(elapsed) {
                 status.images = offered.look();

@@ -1,5 +1,6 @@
 //! When cycle 0 of a run begins.
 
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
@@ -50,14 +51,25 @@ pub fn wait_for_gates(scenario: &Scenario) -> Nanos {
     to_wait(scenario, rt::clock::now()).unwrap_or(Nanos::ZERO)
 }
 
-/// Waits until the last gate schedule is as near as the first cycle of a run.
+/// How a run stands that has not begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// The instant.
+    pub(crate) now: Tai,
+    /// When cycle 0 will begin.
+    pub(crate) start: Tai,
+}
+
+/// Waits until the last gate schedule is as near as the first cycle of a run. `turn` is told in turns how the waiting
+/// stands, and tells whether to stop it; at least once.
 ///
 /// # Errors
 /// Stopped meanwhile, or nobody would wait for so long.
-pub(crate) fn wait(scenario: &Scenario, stopped: impl Fn() -> bool) -> Result<(), LabError> {
+pub(crate) fn wait(scenario: &Scenario, mut turn: impl FnMut(Waiting) -> ControlFlow<()>) -> Result<(), LabError> {
     loop {
-        let left = to_wait(scenario, rt::clock::now())?;
-        if stopped() {
+        let now = rt::clock::now();
+        let left = to_wait(scenario, now)?;
+        if turn(Waiting { now, start: first_cycle(scenario, now) }).is_break() {
             return Err(LabError::Interrupted);
         }
         if left == Nanos::ZERO {

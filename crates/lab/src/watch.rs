@@ -9,7 +9,7 @@ use units::{Nanos, Tai};
 ///
 /// Closures of the form `|live: &Live, elapsed: Nanos|` are watchers too.
 pub trait Watch {
-    /// The hosts are ready, cycle 0 begins at `beginning.start`.
+    /// The hosts are ready. Turns follow, with `elapsed` below zero until cycle 0 begins.
     fn begins(&mut self, beginning: &Beginning<'_>) {
         _ = beginning;
     }
@@ -26,8 +26,6 @@ pub trait Watch {
 /// How a run begins.
 #[derive(Debug)]
 pub struct Beginning<'a> {
-    /// Start of cycle 0.
-    pub start: Tai,
     /// By which right the run makes its network.
     pub rights: &'static str,
     /// For each host with an end of a stream, its name and what its threads were granted and refused, a line each.
@@ -39,7 +37,7 @@ pub struct Beginning<'a> {
 pub struct Turn<'a> {
     /// The instant.
     pub now: Tai,
-    /// Since the start of cycle 0; below zero before it.
+    /// Since the start of cycle 0; below zero before it, which takes long where a gate schedule is still to come.
     pub elapsed: Nanos,
     /// Figures over all streams.
     pub live: &'a Live,

@@ -428,9 +428,9 @@ impl StreamLog {
                 self.ends[end].breaches.substituted += u64::from(handle.is_some());
                 None
             }
-            EventKind::Outside { cycle, at, new, stirred, answered_after } => {
+            EventKind::Outside { cycle, at, new, stirred, answered_after, status } => {
                 let log = &mut self.ends[end];
-                log.outside.push(Glance { cycle, at: at.0, new, stirred, answered_after });
+                log.outside.push(Glance { cycle, at: at.0, new, stirred, answered_after, status });
                 None
             }
         }

@@ -39,6 +39,9 @@ pub struct RunFile {
     pub scenario: ScenarioRef,
     /// On what.
     pub machine: Machine,
+    /// How far the clocks of its hosts are apart; absent where all have one, and of a role alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<crate::Clocks>,
     /// One entry a stream, in the order of the scenario.
     pub streams: Vec<StreamResult>,
     /// Lateness of the phases of each host that has any.
@@ -339,6 +342,16 @@ pub struct ApplicationResult {
     pub without_new: u64,
     /// The most of them in a row, those of earlier parts of a run included.
     pub longest_without: u64,
+    /// Cycles in which what was published had a Status of severity Uncertain: the application said so, or neither read nor
+    /// wrote for `receive_timeout`. Absent when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncertain: u64,
+    /// Cycles in which it had one of severity Bad: the application said so, or had not written yet. Absent when none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bad: u64,
+    /// Whether messages say so: their layout has a Status; absent at an end that publishes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_sent: Option<bool>,
     /// Cycles from the inputs that an image was made from to the publication that first held it; absent when no image
     /// said which inputs, and in a run of parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -528,4 +541,8 @@ pub mod kinds {
     pub const TRACE_OVERFLOW: &str = "trace-overflow";
     /// Messages arrive before they left: the clocks of two hosts are further apart than was stated.
     pub const CLOCK_DISAGREEMENT: &str = "clock-disagreement";
+    /// The clock error was not watched for as long as the run lasted.
+    pub const CLOCK_UNWATCHED: &str = "clock-unwatched";
+    /// A part of what a host measured is missing: its process was killed, or a disk was full.
+    pub const PART_MISSING: &str = "part-missing";
 }

@@ -1,4 +1,4 @@
-//! Joining both ends: losses, rows, and lateness of the hosts.
+//! Joining both ends: rows, counts of losses, and lateness of the hosts.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,7 @@ use scenario::{HostId, Scenario, Stream};
 
 use crate::collect::{EndLog, Message, NONE, StreamLog, outlier_after};
 use crate::{Counters, Dist, FrameRow, HostResult, Loss, LostLaunches, Observations, Phase, StreamObservations, flags};
-use crate::{breaches, drains, explain, gaps, incidents, outside};
-
-/// Cycles taken for a round trip when no message came all the way.
-const ROUND_TRIP_CYCLES: i64 = 8;
+use crate::{breaches, drains, explain, fates, gaps, incidents, outside};
 
 /// Cycles left out, in order and none twice: threads with a phase each leave out the same ones when their host stands still.
 fn apart(mut skipped: Vec<(i64, u32)>) -> Vec<(i64, u32)> {
@@ -41,7 +38,7 @@ pub(crate) fn join(scenario: &Scenario, mut logs: Vec<StreamLog>, lost_records: 
             end.phases.iter_mut().for_each(|phases| phases.sort_unstable());
         }
         find_gaps(stream, log, lost_records);
-        mark_fates(stream, log);
+        fates::mark(stream, log);
         mark_late_launches(stream, log);
         let last = if stream.echo { &log.ends[0] } else { &log.ends[1] };
         observations.streams.push(StreamObservations {
@@ -82,83 +79,13 @@ fn row(stream: usize, message: &Message) -> FrameRow {
     }
 }
 
-/// From which cycle on an unfinished message may still be under way: the last 2·(longest round trip) cycles.
-///
-/// The longest round trip counts with at most a tenth of the run, so that one message held up for long does not
-/// excuse the losses of half a run.
-fn trim_from(stream: &Stream, messages: &[Message]) -> i64 {
-    let cycle = stream.cycle.0.max(1);
-    let last = messages.iter().filter(|m| m.published()).map(|m| m.cycle).max().unwrap_or(0);
-    let end = if stream.echo { 7 } else { 3 };
-    let longest = messages
-        .iter()
-        .filter(|m| m.t[0] != NONE && m.t[end] != NONE)
-        .map(|m| m.t[end].saturating_sub(m.t[0]).saturating_add(cycle - 1).div_euclid(cycle))
-        .max()
-        .unwrap_or(ROUND_TRIP_CYCLES)
-        .clamp(2, (messages.len() as i64 / 10).max(ROUND_TRIP_CYCLES));
-    last.saturating_sub(2 * longest).saturating_add(1)
-}
-
 /// Finds what is missing from the traces of hosts that lost records.
 fn find_gaps(stream: &Stream, log: &mut StreamLog, lost_records: &[(HostId, u64)]) {
     let until = log.ends.iter().filter_map(|end| end.last_cycle).max();
     for (host, end) in [stream.writer, stream.reader].into_iter().zip(&mut log.ends) {
-        if lost_records.iter().any(|&(lost, _)| lost == host) {
+        if end.incomplete || lost_records.iter().any(|&(lost, _)| lost == host) {
             end.gaps = gaps::of(end, stream.cycle, until);
         }
-    }
-}
-
-/// Decides for every published message that did not come all the way where it was lost.
-fn mark_fates(stream: &Stream, log: &mut StreamLog) {
-    let StreamLog { messages, ends: [writer, reader], part, together, .. } = log;
-    let trim = if *part { i64::MAX } else { trim_from(stream, messages) };
-    let apart = |cycle: i64| together.is_some_and(|(first, last)| cycle < first || cycle > last);
-    for message in messages.iter_mut().filter(|m| m.published() && !m.complete(stream.echo)) {
-        message.flags |= match fate(stream, message, writer, reader, trim) {
-            flags::LOST_PUBLISHER => flags::LOST_PUBLISHER,
-            // Nobody was there to take it: that is no loss of the network.
-            _ if apart(message.cycle) => flags::UNKNOWN,
-            fate => fate,
-        };
-    }
-}
-
-fn fate(stream: &Stream, message: &Message, writer: &EndLog, reader: &EndLog, trim: i64) -> u32 {
-    // A later stamp proves that stamps are taken and this one will not come.
-    let never_left = |end: &EndLog, t: usize, side: usize| {
-        message.t[t] == NONE && end.last_left.is_some_and(|last| last > message.sends[side].handle)
-    };
-    let at_reader = message.t[3] != NONE || message.t[4] != NONE;
-    if !at_reader && message.flags & flags::NOT_SENT_WRITER != 0 {
-        return flags::LOST_PUBLISHER;
-    }
-    if at_reader && message.flags & flags::NOT_SENT_READER != 0 {
-        return flags::LOST_LOOPBACK;
-    }
-    if message.cycle >= trim {
-        return flags::UNDER_WAY;
-    }
-    if [writer, reader].into_iter().any(|end| gaps::reach(&end.gaps, message.cycle)) {
-        return flags::UNKNOWN;
-    }
-    if !at_reader {
-        if never_left(writer, 1, 0) {
-            flags::LOST_PUBLISHER
-        } else if !reader.seen {
-            // Without an echo and without the reader's trace nobody knows whether it arrived.
-            if stream.echo { flags::LOST_UNPLACED } else { 0 }
-        } else if reader.last_cycle.is_some_and(|last| message.cycle > last) {
-            // The reader had stopped.
-            flags::LOST_LOOPBACK
-        } else {
-            flags::LOST_OUT
-        }
-    } else if message.t[4] == NONE || never_left(reader, 5, 1) {
-        flags::LOST_LOOPBACK
-    } else {
-        flags::LOST_BACK
     }
 }
 

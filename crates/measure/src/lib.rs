@@ -46,6 +46,7 @@ mod cut;
 mod dist;
 mod drains;
 mod explain;
+mod fates;
 mod form;
 mod frames_file;
 mod gaps;
@@ -74,7 +75,10 @@ pub use explain::{
     CounterReference, CounterSeen, EndMargins, Margin, Margins, Parts, SmallestPhases, Split, SplitMessage, SplitTimes,
 };
 pub use form::*;
-pub use halves::{JoinError, Joined, join_folders};
+pub use halves::{
+    Clocks, ClocksFrom, JoinClocks, JoinError, Joined, MOST_MESSAGES, OneWayRange, WatchedClock, join_folders,
+    join_into,
+};
 pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use ptp::*;

@@ -17,6 +17,7 @@ pub(crate) struct Glance {
     pub(crate) new: bool,
     pub(crate) stirred: bool,
     pub(crate) answered_after: Option<u64>,
+    pub(crate) status: u32,
 }
 
 /// What one end saw of its application.
@@ -26,6 +27,9 @@ pub(crate) struct OutsideLog {
     cycles: u64,
     without_new: u64,
     longest: u64,
+    /// Cycles in which what was published was uncertain, and bad.
+    uncertain: u64,
+    bad: u64,
     answered_after: Vec<i64>,
     /// Stretches of silence that are over.
     silences: Vec<Silence>,
@@ -49,12 +53,18 @@ pub(crate) struct Silence {
     /// An image came after it.
     pub(crate) over: bool,
     /// The part of the run before this one has told of it.
-    told: bool,
+    pub(crate) told: bool,
 }
 
 impl OutsideLog {
     pub(crate) fn push(&mut self, glance: Glance) {
         self.cycles += 1;
+        // The severity: 00 good, 01 uncertain, 10 bad, 11 is reserved and nothing to rely on.
+        match glance.status >> 30 {
+            0 => {}
+            1 => self.uncertain += 1,
+            _ => self.bad += 1,
+        }
         if glance.new {
             self.attached = true;
             self.answered_after.extend(glance.answered_after.and_then(|cycles| i64::try_from(cycles).ok()));
@@ -89,6 +99,38 @@ impl OutsideLog {
         std::mem::replace(self, rest)
     }
 
+    /// What there is of it but for silences: whether it was attached, cycles, those without a new image, the most in a row,
+    /// those of an uncertain and of a bad status.
+    pub(crate) fn counts(&self) -> Option<[u64; 6]> {
+        let counts = [u64::from(self.attached), self.cycles, self.without_new, self.longest, self.uncertain, self.bad];
+        (self.cycles > 0).then_some(counts)
+    }
+
+    /// Cycles from inputs to the publication of their answer.
+    pub(crate) fn answers(&self) -> &[i64] {
+        &self.answered_after
+    }
+
+    /// Adds what another part of the trace counted.
+    pub(crate) fn sum(&mut self, [attached, cycles, without_new, longest, uncertain, bad]: [u64; 6]) {
+        self.attached |= attached != 0;
+        self.longest = self.longest.max(longest);
+        let sums = [(&mut self.cycles, cycles), (&mut self.without_new, without_new)];
+        for (sum, more) in sums.into_iter().chain([(&mut self.uncertain, uncertain), (&mut self.bad, bad)]) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Adds an answer.
+    pub(crate) fn answered(&mut self, after: i64) {
+        self.answered_after.push(after);
+    }
+
+    /// Adds a stretch that is worth telling.
+    pub(crate) fn keep(&mut self, silence: Silence) {
+        self.silences.push(silence);
+    }
+
     /// Stretches that are worth telling, in the order of time.
     pub(crate) fn silences(&self) -> impl Iterator<Item = &Silence> {
         let open = self.open.iter().filter(|silence| silence.cycles >= SILENT_CYCLES);
@@ -112,6 +154,9 @@ pub(crate) fn results(scenario: &Scenario, stream: &Stream, log: &StreamLog) -> 
             cycles: log.cycles,
             without_new: log.without_new,
             longest_without: log.longest,
+            uncertain: log.uncertain,
+            bad: log.bad,
+            status_sent: (name == "writer" || stream.echo).then(|| stream.sends_status(scenario)),
             answered_after: Dist::of(log.answered_after.iter().copied()),
         });
     }
@@ -124,7 +169,7 @@ mod tests {
 
     fn glances(log: &mut OutsideLog, cycles: std::ops::Range<i64>, new: bool, stirred: bool) {
         for cycle in cycles {
-            log.push(Glance { cycle, at: cycle * 1000, new, stirred, answered_after: new.then_some(0) });
+            log.push(Glance { cycle, at: cycle * 1000, new, stirred, answered_after: new.then_some(0), status: 0 });
         }
     }
 

@@ -37,6 +37,7 @@ pub fn summarise(scenario: &Scenario, observations: &Observations, kind: Kind, m
             offset_ns: scenario.streams.first().map_or(0, |stream| stream.offset.0),
         },
         machine,
+        clocks: None,
         streams,
         hosts: observations.hosts.clone(),
         verdict,

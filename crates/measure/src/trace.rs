@@ -238,6 +238,9 @@ pub enum EventKind {
         stirred: bool,
         /// Cycles since its image's inputs were given to it, for a new image whose inputs are remembered.
         answered_after: Option<u64>,
+        /// StatusCode of what is published (OPC 10000-4 §7.39), as the application wrote it, or as its silence makes it; 0
+        /// at an end that publishes nothing.
+        status: u32,
     },
     /// The end read all that waited for it, not one message.
     Drained {

@@ -98,6 +98,8 @@ fn add_stream(whole: &mut StreamResult, part: StreamResult) {
                 whole.cycles += part.cycles;
                 whole.without_new += part.without_new;
                 whole.longest_without = whole.longest_without.max(part.longest_without);
+                whole.uncertain += part.uncertain;
+                whole.bad += part.bad;
             }
             None => whole.applications.push(part),
         }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use common::trace::Trace;
 use common::{CYCLE, Exchange, Fate, scenario};
 use downbeat_measure::{
-    Collector, Event, EventKind, JoinError, Joined, Kind, Machine, Phase, Side, flags, join_folders, summarise,
-    write_run,
+    ClockError, ClocksFrom, Collector, Event, EventKind, JoinClocks, JoinError, Joined, Kind, Machine, PTP_FORMAT,
+    Phase, PtpFile, Side, Whole, flags, join_folders, summarise, write_ptp, write_run, write_whole,
 };
 use proptest::prelude::*;
 use scenario::{Limit, LimitValue, Quantity, Scenario};
@@ -302,4 +302,213 @@ fn a_message_has_the_flags_of_both_sides() {
     let joined = join(&two_hosts(), &events(&[Fate::LostOut, Fate::Fine, Fate::NotSent], &[0]), Nanos::ZERO);
     let flag = |index: usize, flag: u32| joined.rows[index].has(flag);
     assert!(flag(2, flags::NOT_SENT_WRITER) && !flag(1, flags::NOT_SEEN_PUBLISHED));
+}
+
+/// Cycle in which something was seen.
+fn cycle_of(event: &Event) -> i64 {
+    match event.kind {
+        EventKind::Published { at, .. } | EventKind::Left { at, .. } | EventKind::Outside { at, .. } => {
+            at.0.div_euclid(CYCLE)
+        }
+        EventKind::Arrived { decoded, .. } => decoded.0.div_euclid(CYCLE),
+        EventKind::Application { cycle, .. } | EventKind::Phase { cycle, .. } => cycle,
+        _ => 0,
+    }
+}
+
+/// Both sides of 2000 messages, of which every tenth is lost on the way out, the reader's in three parts. `whole` says which of them its process named at its end; none:
+/// it was killed behind the second.
+fn in_parts(whole: Option<&[u32]>) -> (tempfile::TempDir, [PathBuf; 2]) {
+    let scenario = read(&scenario::template("two-hosts").unwrap().replace("cycle = \"1ms\"", "cycle = \"250us\""));
+    let mut exchange = Exchange::run(2_000, |counter| if counter % 10 == 0 { Fate::LostOut } else { Fate::Fine });
+    let mut trace = Trace::default();
+    trace.phases(0..2_010, |_, _, _| 0);
+    exchange.events.extend(trace.exchange.events);
+    exchange.events.sort_by_key(cycle_of);
+    let folder = tempfile::tempdir().unwrap();
+    let dirs = ["pub", "loop"].map(|name| folder.path().join(name));
+    half(&dirs[0], &scenario, Side::Writer, &exchange.events, 0);
+    let mut collector = Collector::of_ends(&scenario, |_, end| end == Side::Reader);
+    let mut all = Whole::default();
+    let mut events = exchange.events.iter().filter(|event| event.side == Side::Reader).peekable();
+    for (number, until) in [(1, 1_000), (2, 1_700), (3, 3_000)] {
+        while let Some(event) = events.next_if(|event| cycle_of(event) < until) {
+            collector.push(*event);
+        }
+        let part = collector.cut(Tai((until - 200) * CYCLE));
+        if whole.is_none_or(|kept| kept.contains(&number)) && (number < 3 || whole.is_some()) {
+            let name = format!("part-{number:04}");
+            part.write_ends(&dirs[1].join(&name), &scenario).unwrap();
+            let seen = part.finish(&scenario);
+            let mut machine = Machine::new();
+            machine.insert("first_cycle_at_ns".into(), 0.into());
+            machine.insert("role".into(), serde_json::json!({ "command": "loopback", "host": "loop" }));
+            let run = summarise(&scenario, &seen, Kind::Measured, machine.clone());
+            write_run(&dirs[1].join(&name), &scenario, &run, &seen.rows).unwrap();
+            all.add(name, run, &seen.streams);
+        }
+    }
+    if whole.is_some() {
+        let mut machine = Machine::new();
+        machine.insert("first_cycle_at_ns".into(), 0.into());
+        machine.insert("role".into(), serde_json::json!({ "command": "loopback", "host": "loop" }));
+        write_whole(&dirs[1], &scenario, &all.finish(&scenario, machine).unwrap()).unwrap();
+    }
+    (folder, dirs)
+}
+
+#[test]
+fn parts_of_a_side_are_joined_as_far_as_they_are_there() {
+    let told = |dirs: &[PathBuf; 2]| {
+        let joined = join_folders(dirs, Nanos::ZERO).unwrap();
+        let missing: Vec<_> = joined.run.incidents.iter().filter(|one| one.kind == "part-missing").cloned().collect();
+        let stream = joined.run.streams[0].clone();
+        assert_eq!((stream.frames, stream.loss.dSum), (2_000, stream.loss.dLinkL), "{:?}", stream.loss);
+        assert_eq!(stream.loss.published + stream.loss.unknown + stream.loss.under_way, 2_000, "{:?}", stream.loss);
+        (missing, stream, joined.run.machine)
+    };
+    let (_kept, dirs) = in_parts(Some(&[1, 2, 3]));
+    let (missing, stream, _) = told(&dirs);
+    assert!(missing.is_empty() && stream.loss.unknown == 0, "{missing:?} {:?}", stream.loss);
+    // A cut keeps what was sent last.
+    assert!(stream.arrived >= Some(1_799) && stream.loss.dSum >= Some(198), "{:?}", stream.loss);
+
+    // Killed: what it had finished is there, what it had not is unknown, and lost is nothing.
+    let (_kept, dirs) = in_parts(None);
+    let (missing, stream, machine) = told(&dirs);
+    let cause = &missing[0].cause;
+    assert!(missing.len() == 1 && missing[0].place.as_deref() == Some("loop"), "{missing:?}");
+    assert!(
+        cause.contains("was killed") && cause.contains("after part-0002") && cause.contains("cycle 1499"),
+        "{cause}"
+    );
+    // What came back all the same is complete.
+    assert!((48..=52).contains(&stream.loss.unknown), "{:?}", stream.loss);
+    assert!(stream.arrived.is_some_and(|arrived| (1_335..=1_355).contains(&arrived)), "{:?}", stream.arrived);
+    assert!(stream.one_way.as_ref().is_some_and(|one_way| one_way.count > 1_335));
+    assert!(machine["joined"][1]["missing"].as_str().is_some_and(|text| text.contains("killed")), "{machine:?}");
+
+    // A full disk: a part in the middle is missing.
+    let (_kept, dirs) = in_parts(Some(&[1, 3]));
+    let (missing, stream, _) = told(&dirs);
+    assert!(missing.len() == 1 && missing[0].cause.contains("part-0002 could not be written"), "{missing:?}");
+    assert!((69..=72).contains(&stream.loss.unknown), "{:?}", stream.loss);
+
+    // Nothing finished: nothing to join, and what to do.
+    let (_kept, dirs) = in_parts(None);
+    for part in ["part-0001", "part-0002"] {
+        std::fs::remove_file(dirs[1].join(part).join("run.json")).unwrap();
+    }
+    let text = refusal(&dirs);
+    assert!(text.contains("killed before it had written anything") && text.contains("--rotate-every"), "{text}");
+}
+
+#[test]
+fn what_applications_outside_did_is_joined_too() {
+    let text = scenario::template("two-hosts").unwrap();
+    let scenario = read(&text.replacen("[[streams]]", "[[streams]]\napplication = \"image\"", 1));
+    let mut events = events(&[Fate::Fine; 200], &[0]);
+    for side in [Side::Writer, Side::Reader] {
+        events.extend((0..240).map(|cycle| {
+            let (new, at) = (!(20..150).contains(&cycle), Tai(cycle * CYCLE));
+            let status = [0, 0x4090_0000, 0x8000_0000][cycle as usize % 3];
+            let answered_after = new.then_some(cycle as u64 % 4);
+            Event { stream: 0, side, kind: EventKind::Outside { cycle, at, new, stirred: new, answered_after, status } }
+        }));
+    }
+    let mut collector = Collector::new(&scenario);
+    events.iter().for_each(|event| collector.push(*event));
+    let whole = summarise(&scenario, &collector.finish(&scenario), Kind::Measured, Machine::new());
+    let joined = join(&scenario, &events, Nanos(i64::MAX)).run;
+    let applications = &joined.streams[0].applications;
+    assert_eq!(applications, &whole.streams[0].applications);
+    assert_eq!(applications.len(), 2);
+    let one = &applications[0];
+    assert_eq!((one.cycles, one.without_new, one.uncertain, one.bad, one.status_sent), (240, 130, 80, 80, Some(false)));
+    assert_eq!(one.answered_after.as_ref().map(|after| after.count), Some(110));
+    let silent = |run: &downbeat_measure::RunFile| {
+        run.incidents.iter().filter(|one| one.kind == "application-silent").cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(silent(&joined), silent(&whole));
+    assert_eq!(silent(&joined).len(), 2);
+}
+
+#[test]
+fn the_clock_error_is_given_or_watched_and_stated() {
+    let mut scenario = two_hosts();
+    scenario.requirement = vec![Limit { quantity: Quantity::OneWay, value: LimitValue::Span(Nanos(1_500)) }];
+    let (folder, dirs) = halves(&scenario, &events(&[Fate::Fine; 100], &[0]));
+    let scenario_of = |clocks: JoinClocks| join_folders(&dirs, clocks);
+    let clocks_of = |clocks| scenario_of(clocks).unwrap().run.clocks.unwrap();
+    let given = clocks_of(Nanos(400).into());
+    assert_eq!((given.error_ns, given.from, given.watched.len()), (400, ClocksFrom::Given, 0));
+    // Messages take 1 µs.
+    let range = &given.one_way[0];
+    assert_eq!((&*range.quantity, range.count, range.least_ns, range.most_ns), ("one_way", 100, 600, 1_400));
+    assert_eq!(given.one_way.len(), 2);
+    let watch = |name: &str, epsilon_ns: Option<i64>, grandmaster: &str| {
+        let path = folder.path().join(name);
+        let error = |epsilon_ns| {
+            let (offset_ns, stamps) = (epsilon_ns, "hardware".to_owned());
+            ClockError { epsilon_ns, offset_ns, system_ns: 0, read_ns: 0, samples: 1, lasted_ns: 1, stamps }
+        };
+        let file = PtpFile {
+            format: PTP_FORMAT.into(),
+            host: Some(name.into()),
+            lasted_ns: 60_000_000_000,
+            grandmaster: Some(grandmaster.into()),
+            clock_error: epsilon_ns.map(error),
+            clock_error_unknown: epsilon_ns.is_none().then(|| "the servo has never locked".into()),
+            ..PtpFile::default()
+        };
+        write_ptp(&path, &file).unwrap();
+        path
+    };
+    let watched = clocks_of(JoinClocks::Watched(vec![watch("one", Some(150), "a"), watch("two", Some(90), "a")]));
+    assert_eq!((watched.error_ns, watched.from, watched.watched.len()), (240, ClocksFrom::Watched, 2));
+    assert_eq!((watched.watched[0].epsilon_ns, watched.watched[0].host.as_deref()), (150, Some("one")));
+    let refused = |dirs: Vec<PathBuf>, word: &str| {
+        let text = scenario_of(JoinClocks::Watched(dirs)).unwrap_err().to_string();
+        assert!(text.contains(word) && text.contains("mend:"), "{text}");
+    };
+    refused(vec![watch("one", Some(1), "a"), watch("other", Some(1), "b")], "different grandmasters");
+    refused(vec![watch("never", None, "a")], "the servo has never locked");
+    refused(vec![folder.path().join("pub")], "ptp.json");
+    assert!(scenario_of(Nanos(-1).into()).unwrap_err().to_string().contains("below zero"));
+}
+
+#[test]
+fn a_watch_that_does_not_cover_the_run_is_told() {
+    let scenario = read(scenario::template("two-hosts").unwrap());
+    let (folder, dirs) = halves(&scenario, &events(&[Fate::Fine; 100], &[0]));
+    // The run begins at 0 s TAI and lasts some milliseconds; the clock is 37 s behind it.
+    for dir in &dirs {
+        let path = dir.join("run.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen("\"machine\": {", "\"machine\": { \"tai_minus_utc_s\": 37,", 1)).unwrap();
+    }
+    for (began_utc_s, covers) in [(-40, true), (-30, false)] {
+        let clock_error = ClockError {
+            epsilon_ns: 5,
+            offset_ns: 5,
+            system_ns: 0,
+            read_ns: 0,
+            samples: 1,
+            lasted_ns: 1,
+            stamps: "software".into(),
+        };
+        let file = PtpFile {
+            format: PTP_FORMAT.into(),
+            began_utc_s,
+            lasted_ns: 10_000_000_000,
+            grandmaster: Some("a".into()),
+            clock_error: Some(clock_error),
+            ..PtpFile::default()
+        };
+        let path = folder.path().join("clock");
+        write_ptp(&path, &file).unwrap();
+        let run = join_folders(&dirs, JoinClocks::Watched(vec![path])).unwrap().run;
+        assert_eq!(run.clocks.unwrap().watched[0].covers, Some(covers));
+        assert_eq!(run.incidents.iter().any(|one| one.kind == "clock-unwatched"), !covers, "{:?}", run.incidents);
+    }
 }

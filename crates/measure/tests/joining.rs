@@ -76,6 +76,41 @@ fn what_is_under_way_at_the_end_is_not_lost() {
     assert_eq!((loss.published, loss.under_way, loss.dP, loss.dSum), (97, 3, Some(1), Some(1)));
 }
 
+/// A stream whose answers leave at 61 % of the rate at which they are made: they queue up. `broken` ends their way.
+fn shaped(count: i64, lost: impl Fn(i64) -> bool, broken: i64) -> Exchange {
+    let mut exchange = Exchange::default();
+    for cycle in 1..=count {
+        exchange.phase(cycle, 0, 0);
+        let counter = cycle as u64;
+        // Its answer is handed over; when it arrives, if it does, is another matter.
+        exchange.message(cycle, counter, Fate::LostBack, 0);
+        let arrives = cycle + 4 + cycle * 39 / 61;
+        if !lost(cycle) && arrives <= count && arrives < broken {
+            exchange.arrive(Side::Writer, arrives, counter, 0, None);
+        }
+    }
+    exchange
+}
+
+#[test]
+fn answers_that_are_queued_at_the_end_are_not_lost() {
+    let scenario = scenario(0);
+    let of = |exchange: &Exchange| exchange.summarise(&scenario).streams[0].loss.clone();
+    let count = 2_000;
+    let back = (1..=count).filter(|cycle| cycle + 4 + cycle * 39 / 61 <= count).count() as u64;
+    let loss = of(&shaped(count, |_| false, i64::MAX));
+    assert_eq!((loss.dLinkP, loss.dSum, loss.published, loss.under_way), (Some(0), Some(0), back, count as u64 - back));
+    // Those that later ones overtook are lost.
+    let loss = of(&shaped(count, |cycle| cycle % 100 == 50, i64::MAX));
+    let lost = (1..=count).filter(|cycle| cycle % 100 == 50 && cycle + 4 + cycle * 39 / 61 <= count).count() as u64;
+    assert_eq!((loss.dLinkP, loss.published), (Some(lost), back));
+    // A way that breaks half a run before its end holds nothing: but for the last round trips all is lost.
+    let loss = of(&shaped(count, |_| false, count / 2));
+    let arrived = (1..=count).filter(|cycle| cycle + 4 + cycle * 39 / 61 < count / 2).count() as u64;
+    assert_eq!(loss.dSum, Some(loss.published - arrived));
+    assert!(loss.under_way <= count as u64 / 5 && loss.dLinkP > Some(count as u64 * 2 / 5), "{loss:?}");
+}
+
 #[test]
 fn an_end_without_a_trace_leaves_its_figures_out() {
     let mut scenario = scenario(0);

@@ -45,3 +45,6 @@ pub(crate) const PLAIN: StagedDataSet = StagedDataSet { part: Part::Values, numb
 
 /// The two highest bits of a StatusCode: 0 Good, 1 Uncertain, 2 Bad (OPC 10000-4 §7.39).
 pub(crate) const SEVERITY_BAD: u16 = 0x8000;
+/// Status of a DataSetMessage that holds no counter, but what is published in place of one: upper half of BadOutOfService
+/// (OPC 10000-4 §7.39), the source of the data is not operational.
+pub(crate) const OUT_OF_SERVICE: u16 = 0x808D;

@@ -266,7 +266,7 @@ fn an_overriding_value_is_what_the_application_has_and_what_an_echo_answers() {
         let (counter, substitute, message) = Pair::outgoing(&mut pair.echo, 40).unwrap();
         assert_eq!((counter, substitute), (77, true));
         let reader = downbeat_pubsub::ReaderLayout::new(&layout(2, 101, VARIABLES)).unwrap();
-        assert_eq!(reader.data_set_status(&message, 0).unwrap_or(0x8000), 0x8000, "Bad where there is a Status");
+        assert_eq!(reader.data_set_status(&message, 0).unwrap_or(0x808D), 0x808D, "Bad where there is a Status");
         let read = pair.source.input().unwrap();
         assert!(read.0 < 30 && read.1 == Status::Good, "{read:?}: 77 is no counter");
         pair.open[0] = true;

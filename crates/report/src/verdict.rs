@@ -1,12 +1,13 @@
 //! What the reader wants to know first: is the requirement met, and if not, what went wrong.
 
 use maud::{Markup, html};
-use measure::{Amount, Incident, VerdictItem, kinds};
+use measure::{Amount, ClocksFrom, Incident, VerdictItem, kinds};
 use scenario::Quantity;
 
 use crate::charts::Width;
 use crate::charts::timeline::{Mark, strip};
 use crate::group::{Group, Run};
+use crate::tables::capital;
 use crate::text::{ABSENT, count, moment, plain_span, share, span};
 
 /// The verdict of every run, measurements first.
@@ -33,12 +34,42 @@ fn verdict(group: &Group<'_>, run: &Run<'_>, level: u8) -> Markup {
             (heading(level, headline))
             @if verdict.items.is_empty() {
                 p.note { "The scenario names no requirement, so there is nothing to meet; the figures below stand for themselves." }
+                (clocks(run))
             } @else {
                 p.note {
                     @if let Some(class) = &group.scenario.requirement_class { "Requirement class " code { (class) } ". " }
                     "Limits are maxima: the largest value of the run is compared, never a mean."
                 }
+                (clocks(run))
                 ul.items { @for item in missed.iter().copied().chain(verdict.items.iter().filter(|i| i.met)) { (item_line(item, group)) } }
+            }
+        }
+    }
+}
+
+/// How far the clocks that one-way figures rest on are apart, and what that does to them.
+fn clocks(run: &Run<'_>) -> Markup {
+    let Some(clocks) = &run.file.clocks else { return html! {} };
+    let error = plain_span(clocks.error_ns as f64);
+    html! {
+        p.note {
+            @match clocks.from {
+                ClocksFrom::Given => "The clocks of its hosts are said to be within ",
+                ClocksFrom::Watched => "PTP, as it was watched, kept the clocks of its hosts within ",
+            }
+            b { (error) } " of each other. One-way figures may be off by as much, either way: their limits are compared with that added. "
+            "Round trips, spacings and losses rest on one clock each."
+            @for range in clocks.one_way.iter().filter(|_| clocks.error_ns > 0) {
+                " " (capital(&range.quantity.replace('_', " "))) " of stream " (range.stream) " lies from "
+                (plain_span(range.least_ns as f64)) " to " (plain_span(range.most_ns as f64)) " (" (count(range.count)) " values)."
+            }
+        }
+        @for clock in &clocks.watched {
+            p.note {
+                (clock.host.as_deref().unwrap_or(&clock.folder)) ": within " (plain_span(clock.epsilon_ns as f64)) " of "
+                (clock.grandmaster.as_deref().unwrap_or("its grandmaster")) ", by " (clock.stamps) " stamps"
+                @if clock.covers == Some(false) { ", watched for a part of the run only" }
+                "."
             }
         }
     }

@@ -29,6 +29,11 @@ impl Stream {
         }
     }
 
+    /// Whether its DataSetMessages have a Status, so that they say whether their values may be used.
+    pub fn sends_status(&self, scenario: &Scenario) -> bool {
+        self.layout(scenario, false).data_sets.iter().all(|data_set| data_set.status)
+    }
+
     /// The Ethernet header of one direction; `answer` is that from reader to writer. None over UDP, where the kernel
     /// makes it.
     pub fn ethernet(&self, scenario: &Scenario, answer: bool) -> Option<EthernetHeader> {

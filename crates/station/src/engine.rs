@@ -134,6 +134,9 @@ pub(crate) trait Delivers {
 
     /// Publishes these values from now on, made from the inputs of `cycle`; tells whether those are remembered.
     fn replace(&mut self, values: &[u8], cycle: i64) -> bool;
+
+    /// The StatusCode of these values from now on: [`Endpoint::set_status`].
+    fn set_status(&mut self, status: u32);
 }
 
 impl Delivers for Endpoint {
@@ -148,6 +151,10 @@ impl Delivers for Endpoint {
         }
         self.answered(cycle)
     }
+
+    fn set_status(&mut self, status: u32) {
+        self.set_status(status);
+    }
 }
 
 impl Delivers for Engine {
@@ -157,7 +164,7 @@ impl Delivers for Engine {
             Kind::Whole(endpoint) => endpoint.delivered(now),
             Kind::Computing(part) => part.delivered(now),
             Kind::Reading(_) | Kind::Writing(_) => {
-                Delivered { values: &[], counter: 0, status: Status::Bad, age: None }
+                Delivered { values: &[], counter: 0, status: Status::Bad, said: 0, age: None }
             }
         }
     }
@@ -169,6 +176,16 @@ impl Delivers for Engine {
             Kind::Writing(part) => part.replace(values, cycle),
             Kind::Computing(part) => part.computing_mut().answered(cycle),
             Kind::Reading(_) => false,
+        }
+    }
+
+    #[inline]
+    fn set_status(&mut self, status: u32) {
+        match &mut self.0 {
+            Kind::Whole(endpoint) => endpoint.set_status(status),
+            Kind::Writing(part) => part.set_status(status),
+            // Who publishes nothing has nothing to say.
+            Kind::Computing(_) | Kind::Reading(_) => {}
         }
     }
 }

@@ -16,8 +16,15 @@ use crate::engine::Delivers;
 const BOOLEAN: u8 = 1;
 const INT64: u8 = 8;
 const UINT64: u8 = 9;
-/// StatusCode of inputs that may not be used: BadNoData (OPC 10000-4 §7.39).
+// StatusCodes (OPC 10000-4 §7.39).
+/// Of inputs that no message came for: BadNoData.
 const BAD_NO_DATA: u32 = 0x809B_0000;
+/// Of outputs that nobody has written yet: BadWaitingForInitialData.
+const BAD_WAITING: u32 = 0x8032_0000;
+/// Of outputs whose application does nothing any more: UncertainLastUsableValue.
+const UNCERTAIN_LAST_USABLE: u32 = 0x4090_0000;
+/// Set in a StatusCode of severity Bad.
+const SEVERITY_BAD: u32 = 0x8000_0000;
 
 /// The engine's side of an image, or half of it for one thread.
 #[derive(Debug)]
@@ -37,8 +44,25 @@ pub struct Outside {
 struct Outputs {
     /// None at an end that sends nothing.
     written: Option<Reader>,
-    /// How often the application had done something at the last glance.
+    /// How often the application had done something at the last glance, and when that was noticed; none before it did.
     stirred: u64,
+    stirred_at: Option<Tai>,
+    /// After so long without a sign of it outputs are no longer what it says of them.
+    silent_after: Nanos,
+    /// StatusCode that it wrote last; none before it wrote.
+    said: Option<u32>,
+}
+
+impl Outputs {
+    /// The StatusCode of the outputs at an instant.
+    fn status(&self, at: Tai) -> u32 {
+        let silent = self.stirred_at.is_none_or(|since| at - since > self.silent_after);
+        match self.said {
+            None => BAD_WAITING,
+            Some(said) if silent && said & SEVERITY_BAD == 0 => UNCERTAIN_LAST_USABLE,
+            Some(said) => said,
+        }
+    }
 }
 
 /// What the file of an end's image is called: `STREAM.writer` or `STREAM.reader`.
@@ -48,11 +72,12 @@ pub fn image_name(scenario: &Scenario, stream: usize, end: StreamEnd) -> String 
 }
 
 impl Outside {
-    /// Makes the image of an end and offers it at `path`. Everything is allocated here.
+    /// Makes the image of an end and offers it at `path`. Everything is allocated here. Outputs of an application that
+    /// neither reads nor writes for longer than `silent_after` are uncertain.
     ///
     /// # Errors
     /// No memory for it, or the path cannot be made; in words.
-    pub fn offer(endpoint: &mut Endpoint, path: &Path) -> Result<Self, String> {
+    pub fn offer(endpoint: &mut Endpoint, path: &Path, silent_after: Nanos) -> Result<Self, String> {
         let told = |error: std::io::Error| error.to_string();
         let values = endpoint.delivered(Tai(0)).values.len();
         let sent = endpoint.outputs().len();
@@ -62,7 +87,7 @@ impl Outside {
         let inputs = image.input_writer().map_err(told)?;
         let outputs = (sent > 0).then(|| image.output_reader()).transpose().map_err(told)?;
         let link = image.link_at(path).map_err(told)?;
-        let outputs = Outputs { written: outputs, stirred: 0 };
+        let outputs = Outputs { written: outputs, stirred: 0, stirred_at: None, silent_after, said: None };
         Ok(Self { inputs: Some(inputs), outputs: Some(outputs), image, values, _link: Some(link) })
     }
 
@@ -88,7 +113,7 @@ impl Outside {
     pub(crate) fn give(&mut self, cycle: i64, now: Tai, fresh: bool, endpoint: &impl Delivers) {
         let Some(inputs) = &mut self.inputs else { return };
         let given = endpoint.delivered(now);
-        inputs.set_status(if given.status == Status::Good { 0 } else { BAD_NO_DATA });
+        inputs.set_status(if given.status == Status::Good { u32::from(given.said) << 16 } else { BAD_NO_DATA });
         let values = self.values;
         inputs.write(cycle, now, |bytes| {
             let (variables, rest) = bytes.split_at_mut(values.min(bytes.len()));
@@ -108,19 +133,25 @@ impl Outside {
     /// Takes what the application wrote last into what is published; nothing new leaves it as it was.
     #[inline]
     pub(crate) fn take(&mut self, cycle: i64, at: Tai, endpoint: &mut impl Delivers) -> Option<EventKind> {
-        let Outputs { written, stirred } = self.outputs.as_mut()?;
+        let outputs = self.outputs.as_mut()?;
         let beats = self.image.application_heartbeat();
-        let stirred = std::mem::replace(stirred, beats) != beats;
-        let (mut new, mut answered_after) = (stirred, None);
-        if let Some(outputs) = written {
-            let written = outputs.read().filter(|written| written.fresh);
+        let stirred = std::mem::replace(&mut outputs.stirred, beats) != beats;
+        if stirred {
+            outputs.stirred_at = Some(at);
+        }
+        let (mut new, mut answered_after, mut status) = (stirred, None, 0);
+        if let Some(written) = &mut outputs.written {
+            let written = written.read().filter(|written| written.fresh);
             new = written.is_some();
             if let Some(written) = written {
+                outputs.said = Some(written.status);
                 let known = endpoint.replace(written.bytes, written.cycle);
                 answered_after = u64::try_from(cycle.saturating_sub(written.cycle)).ok().filter(|_| known);
             }
+            status = outputs.status(at);
+            endpoint.set_status(status);
         }
-        Some(EventKind::Outside { cycle, at, new, stirred, answered_after })
+        Some(EventKind::Outside { cycle, at, new, stirred, answered_after, status })
     }
 }
 

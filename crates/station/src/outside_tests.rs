@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
 use measure::{Event, EventKind, Side};
-use pubsub::{Endpoint, EndpointConfig, NetworkMessageLayout, Role};
+use pubsub::{
+    Action, BreachRule, BreachRules, Condition, Endpoint, EndpointConfig, NetworkMessageLayout, Reception, Role,
+};
 use rt::clock::Clock;
 use rt::image::{Image, Life};
 use rt::ring::Ring;
@@ -44,7 +46,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 fn an_application_that_stands_still_is_noticed_every_cycle_and_heard_again() {
     let path = path("still");
     let mut endpoint = endpoint(Role::Source);
-    let outside = Outside::offer(&mut endpoint, &path).unwrap();
+    let outside = Outside::offer(&mut endpoint, &path, CYCLE * 10).unwrap();
     let mut end = End::new(0, Side::Writer, None, endpoint);
     end.outside = Some(outside);
     end.outside.as_ref().unwrap().begin();
@@ -102,7 +104,7 @@ fn what_was_written_last_is_published_on_and_answers_name_their_inputs() {
     let path = path("echo");
     let mut source = endpoint(Role::Source);
     let mut echo = endpoint(Role::Echo);
-    let mut outside = Outside::offer(&mut echo, &path).unwrap();
+    let mut outside = Outside::offer(&mut echo, &path, CYCLE * 10).unwrap();
     let image = Image::attach(&path).unwrap();
     let names: Vec<_> = image.spec().fields().iter().map(|field| field.name.clone()).collect();
     assert_eq!(
@@ -130,7 +132,7 @@ fn what_was_written_last_is_published_on_and_answers_name_their_inputs() {
         let looked = outside.take(cycle, at, &mut echo);
         let new = cycle % 2 == 0;
         let answered_after = new.then_some(0);
-        assert_eq!(looked, Some(EventKind::Outside { cycle, at, new, stirred: new, answered_after }));
+        assert_eq!(looked, Some(EventKind::Outside { cycle, at, new, stirred: new, answered_after, status: 0 }));
         let out = echo.publish(0).unwrap();
         published.push((out.counter, out.repeated));
         assert_eq!(echo.outputs().to_vec(), [cycle as u8 & !1; 16]);
@@ -144,15 +146,97 @@ fn what_was_written_last_is_published_on_and_answers_name_their_inputs() {
     assert_eq!((given.status, given.bytes[32], given.bytes[0]), (0x809B_0000, 0, 5));
 }
 
+/// A source whose messages have a Status, and who reads it.
+fn with_status() -> (Endpoint, Endpoint) {
+    let layout = || NetworkMessageLayout::periodic_fixed(1, 101, 3);
+    let config = |role, write, read| EndpointConfig { role, write, read, variables: 3 };
+    let source = config(Role::Source, Some((layout(), None)), None);
+    let sink = config(Role::Sink, None, Some(layout()));
+    let end = |config| Endpoint::with_values(config).unwrap().outside(CYCLE * 10);
+    (end(source), end(sink))
+}
+
+#[test]
+fn the_status_of_outputs_goes_from_application_to_application() {
+    for watched in [false, true] {
+        let (from, to) = (path("status-from"), path("status-to"));
+        let (mut source, mut sink) = with_status();
+        let mut rules = BreachRules { receive_timeout: CYCLE * 10, ..BreachRules::default() };
+        rules.rules[Condition::Missed.index()] = Some(BreachRule { action: Action::Count, recover: 1 });
+        if watched {
+            sink = sink.watched(rules);
+        }
+        let mut writes = Outside::offer(&mut source, &from, CYCLE * 10).unwrap();
+        let mut reads = Outside::offer(&mut sink, &to, CYCLE * 10).unwrap();
+        let [written, read] = [&from, &to].map(|path| Image::attach(path).unwrap());
+        let (mut writer, mut reader) = (written.output_writer().unwrap(), read.input_reader().unwrap());
+        // What the application says in a cycle; none: it does nothing.
+        let says = |cycle: i64| match cycle {
+            0 => None,
+            1 => Some(0),
+            2 => Some(0x4094_0000),
+            3 => Some(0x8000_0000),
+            4 => Some(0x808D_0000),
+            _ => (cycle == 5 || cycle == 30).then_some(0),
+        };
+        for cycle in 0..40 {
+            let at = Tai(1_000_000 * (cycle + 1));
+            source.application(cycle);
+            if let Some(status) = says(cycle) {
+                writer.set_status(status);
+                writer.write(cycle, at, |bytes| bytes.fill(cycle as u8));
+            }
+            let Some(EventKind::Outside { status, .. }) = writes.take(cycle, at, &mut source) else {
+                panic!("no look")
+            };
+            let frame = source.publish(0).unwrap().frame.to_vec();
+            // A counter is one however bad the values behind it are.
+            let message = Reception::Message { counter: cycle as u64 + 1, superseded: None };
+            assert_eq!(sink.receive(&frame), message, "cycle {cycle}, watched {watched}");
+            sink.decoded(at);
+            sink.supervise(cycle, at, Nanos::ZERO);
+            let step = sink.application(cycle);
+            reads.give(cycle, at, !step.repeated, &sink);
+            let given = reader.read().unwrap();
+            // What is kept for messages without counter goes out as Bad; who is silent for ten cycles is uncertain.
+            let expected = match cycle {
+                0 => 0x8032_0000,
+                4 => 0x8000_0000,
+                16..30 => 0x4090_0000,
+                _ => says(cycle).unwrap_or(0),
+            };
+            assert_eq!(given.status, expected, "cycle {cycle}, watched {watched}");
+            assert_eq!(status, if cycle == 4 { 0x808D_0000 } else { expected }, "cycle {cycle}");
+            let last = (1..=cycle).rev().find(|cycle| says(*cycle).is_some()).unwrap_or(0);
+            assert_eq!(given.bytes[..16], [last as u8; 16]);
+        }
+    }
+}
+
+#[test]
+fn a_bad_output_of_an_application_that_is_silent_stays_bad() {
+    let from = path("status-bad");
+    let (mut source, _) = with_status();
+    let mut writes = Outside::offer(&mut source, &from, CYCLE * 10).unwrap();
+    let mut writer = Image::attach(&from).unwrap().output_writer().unwrap();
+    writer.set_status(0x8000_0000);
+    writer.write(0, Tai(0), |bytes| bytes.fill(1));
+    let mut status = |cycle: i64| match writes.take(cycle, Tai(1_000_000 * cycle), &mut source) {
+        Some(EventKind::Outside { status, .. }) => status,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([1, 11, 12, 50].map(&mut status), [0x8000_0000; 4]);
+}
+
 #[test]
 fn an_image_in_use_or_a_strange_file_is_refused_in_words() {
     let path = path("taken");
-    let _held = Outside::offer(&mut endpoint(Role::Sink), &path).unwrap();
-    let error = Outside::offer(&mut endpoint(Role::Sink), &path).unwrap_err();
+    let _held = Outside::offer(&mut endpoint(Role::Sink), &path, CYCLE * 10).unwrap();
+    let error = Outside::offer(&mut endpoint(Role::Sink), &path, CYCLE * 10).unwrap_err();
     assert!(error.contains("end that one or take another path"), "{error}");
     let file = path.with_extension("file");
     std::fs::write(&file, "").unwrap();
-    let error = Outside::offer(&mut endpoint(Role::Sink), &file).unwrap_err();
+    let error = Outside::offer(&mut endpoint(Role::Sink), &file, CYCLE * 10).unwrap_err();
     assert!(error.contains("another file is there"), "{error}");
     std::fs::remove_file(file).unwrap();
 }

@@ -204,6 +204,11 @@ impl WritingPart {
         Some(outgoing)
     }
 
+    /// The StatusCode of what it wrote.
+    pub(crate) fn set_status(&mut self, status: u32) {
+        self.writing.set_status(status);
+    }
+
     /// What an application outside wrote, from the inputs of `cycle`; tells whether those are remembered.
     pub(crate) fn replace(&mut self, values: &[u8], cycle: i64) -> bool {
         let Some(answer) = &mut self.outside else { return false };

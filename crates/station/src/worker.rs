@@ -290,8 +290,9 @@ fn open_end(spec: &RoleSpec, scenario: &Scenario, end: &EndSpec, outlet: Option<
     let mut outside = None;
     if stream.application(which) == ApplicationKind::Image {
         let folder = spec.images.as_ref().ok_or("no folder for the images of applications")?;
-        endpoint = endpoint.outside(stream.receive_timeout());
-        let offered = Outside::offer(&mut endpoint, &folder.join(image_name(scenario, end.stream, which)));
+        let (timeout, path) = (stream.receive_timeout(), folder.join(image_name(scenario, end.stream, which)));
+        endpoint = endpoint.outside(timeout);
+        let offered = Outside::offer(&mut endpoint, &path, timeout);
         outside = Some(offered.map_err(|error| format!("stream {}: {error}", stream.name))?);
     }
     let mut opened = End::new(end.stream as u16, side, stream.tag(), endpoint);

@@ -12,6 +12,7 @@ use host::{Applied, Apply, ApplyError, LockError, Refused, Standing, StepFailure
 use serde_json::json;
 
 use crate::commands::render;
+use crate::commands::settings::Settings;
 use crate::output::{self, CANNOT, Failure, MET, Outcome};
 
 pub(crate) const HELP: &str = "\
@@ -35,6 +36,8 @@ machine is as before. See docs/apply.md.";
 pub(crate) struct Arguments {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// The host that this machine is
     #[arg(long, value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     host: Option<String>,
@@ -74,7 +77,7 @@ impl Arguments {
         if self.held {
             return held::execute(&name);
         }
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         if self.all {
             let hosts: Vec<_> = scenario.hosts.iter().filter_map(|host| scenario.host_named(&host.name)).collect();
             if !self.restore {

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use units::Nanos;
 
+use crate::live::begins_in;
 use crate::output::{self, Failure, MET, Outcome};
 
 /// Arguments of `ctl`.
@@ -98,14 +99,12 @@ fn drained(answer: &Value) -> Outcome {
 fn tell(answer: &Value) {
     let text = |key: &str| answer[key].as_str().unwrap_or("?");
     let elapsed = answer["elapsed_ns"].as_i64().unwrap_or(0);
-    println!(
-        "{} ({}), process {}, for {} · cycle {}",
-        text("name"),
-        text("command"),
-        answer["pid"],
-        Nanos(elapsed - elapsed % 1_000_000_000),
-        answer["cycle"]
-    );
+    let stands = if elapsed < 0 {
+        begins_in(Nanos(elapsed))
+    } else {
+        format!("for {} · cycle {}", Nanos(elapsed - elapsed % 1_000_000_000), answer["cycle"])
+    };
+    println!("{} ({}), process {}, {stands}", text("name"), text("command"), answer["pid"]);
     for stream in answer["streams"].as_array().into_iter().flatten() {
         let known = [
             ("published", "published"),

@@ -7,6 +7,7 @@ use exchange::{detd, tsd, yang};
 use scenario::{HostId, HostKind, Scenario};
 
 use crate::commands::import::{host_named, read, tell_notes, write, wrong};
+use crate::commands::settings::Settings;
 use crate::output::{self, Failure, MET, Outcome};
 
 /// Arguments of `export`.
@@ -34,6 +35,8 @@ enum Format {
     Tsd {
         /// The scenario file
         file: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
         /// The host [default: the only one that publishes]
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
@@ -45,6 +48,8 @@ enum Format {
     Detd {
         /// The scenario file
         file: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
         /// The host [default: the only one that publishes, or that has the request's interface]
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
@@ -59,6 +64,8 @@ enum Format {
     Yang {
         /// The scenario file
         file: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
         /// The bridge [default: all, with --out; else the only one]
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
@@ -80,16 +87,16 @@ enum Format {
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         match self.format {
-            Format::Tsd { file, host, out } => {
-                let scenario = output::read_scenario(&file)?;
+            Format::Tsd { file, settings, host, out } => {
+                let scenario = settings.read(&file)?;
                 let host = publisher(&scenario, host.as_deref())?;
                 let (streams, notes) = tsd::of_host(&scenario, host).map_err(wrong)?;
                 tell_notes(&notes);
                 write(&streams.to_json(), out.as_deref())?;
                 Ok(MET)
             }
-            Format::Detd { file, host, request, out } => {
-                let scenario = output::read_scenario(&file)?;
+            Format::Detd { file, settings, host, request, out } => {
+                let scenario = settings.read(&file)?;
                 let Some(request) = request else {
                     let (text, notes) =
                         detd::of_host(&scenario, publisher(&scenario, host.as_deref())?).map_err(wrong)?;
@@ -106,8 +113,8 @@ impl Arguments {
                 write(&reply.to_json(), out.as_deref())?;
                 Ok(if reply.ok { MET } else { output::NOT_MET })
             }
-            Format::Yang { file, host, bridge, component, address, out } => {
-                let scenario = output::read_scenario(&file)?;
+            Format::Yang { file, settings, host, bridge, component, address, out } => {
+                let scenario = settings.read(&file)?;
                 let address = address.map(|text| mac(&text)).transpose()?;
                 let bridges = bridges(&scenario, host.as_deref(), out.is_some())?;
                 let called = yang::Called { bridge, component, address };

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use exchange::{Note, Problems, detd, tsd};
 use scenario::HostId;
 
+use crate::commands::settings::Settings;
 use crate::output::{self, Failure, MET, Outcome};
 
 /// Arguments of `import`.
@@ -45,6 +46,8 @@ enum Format {
         /// The scenario that gets the stream
         #[arg(long, value_name = "SCENARIO")]
         into: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
         /// The host that asks [default: the only one with the request's interface]
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
@@ -70,10 +73,10 @@ impl Arguments {
                 let made = tsd::to_scenario(&streams, &name, &shown, &left).map_err(wrong)?;
                 finish(&made.text, &made.notes, out.as_deref())
             }
-            Format::Detd { file, into, host, reader, name, out } => {
+            Format::Detd { file, into, settings, host, reader, name, out } => {
                 let (text, shown) = read(&file)?;
                 let (request, mut notes) = detd::read(&text, &shown).map_err(wrong)?;
-                let scenario = output::read_scenario(&into)?;
+                let scenario = settings.read(&into)?;
                 let told = detd::Told {
                     host: host.map(|name| host_named(&scenario, "--host", &name)).transpose()?,
                     reader: reader.map(|name| host_named(&scenario, "--reader", &name)).transpose()?,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use measure::{JoinClocks, MOST_MESSAGES};
 use units::Nanos;
 
 use crate::output::{self, Failure, Outcome};
@@ -12,17 +13,22 @@ use crate::output::{self, Failure, Outcome};
 #[command(after_help = "\
 Examples:
   downbeat join runs/pub runs/loop --clock-error 1us --out runs/both     # PTP keeps the clocks within 1 µs
+  downbeat join runs/pub runs/loop --clock runs/pub-clock --clock runs/loop-clock --out runs/both   # as it was watched
   downbeat join runs/pub runs/loop --clock-error 0us --out runs/both     # both hosts ran on one machine
 
 One-way figures are differences between the clocks of two hosts. How far these are apart no measurement of Downbeat can
-know: say what `downbeat ptp report` says of both ends. See docs/roles.md and docs/ptp.md.")]
+know: say it, or name what `downbeat ptp` has watched meanwhile. Of a role that was killed the parts that it had finished are
+joined. See docs/roles.md and docs/ptp.md.")]
 pub(crate) struct Arguments {
     /// Run folders of `publish`, `loopback` and `subscribe`, one a side
     #[arg(required = true, num_args = 2..)]
     dirs: Vec<PathBuf>,
     /// How far the clocks of the hosts are apart at most
-    #[arg(long, value_name = "SPAN")]
-    clock_error: Nanos,
+    #[arg(long, value_name = "SPAN", required_unless_present = "clock", conflicts_with = "clock")]
+    clock_error: Option<Nanos>,
+    /// Folder of `downbeat ptp run` or `downbeat ptp watch` that says so, of one host; may be given several times
+    #[arg(long, value_name = "DIR")]
+    clock: Vec<PathBuf>,
     /// The run folder to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -33,33 +39,25 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
-        if self.clock_error < Nanos::ZERO {
-            return Err(Failure::input("--clock-error: below zero\n  mend: give how far apart the clocks are, as 1us"));
-        }
         if self.out.join("run.json").exists() {
             return Err(Failure::input(format!(
                 "{} holds a run already\n  mend: name another folder with --out, or remove it",
                 self.out.display()
             )));
         }
-        let mut joined =
-            measure::join_folders(&self.dirs, self.clock_error).map_err(|error| Failure::input(error.to_string()))?;
+        let clocks = self.clock_error.map_or_else(|| JoinClocks::Watched(self.clock.clone()), JoinClocks::Given);
         let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
-        let command = format!(
-            "downbeat join {} --clock-error {}ns --out {}",
-            dirs.join(" "),
-            self.clock_error.0,
-            self.out.display()
-        );
-        joined.run.machine.insert("command".into(), command.into());
-        measure::write_run(&self.out, &joined.scenario, &joined.run, &joined.rows)
-            .map_err(|error| Failure::machine(error.to_string()))?;
+        let clocks: String = self.clock.iter().map(|dir| format!(" --clock {}", dir.display())).collect();
+        let error = self.clock_error.map_or_else(String::new, |error| format!(" --clock-error {}ns", error.0));
+        let command = format!("downbeat join {}{error}{clocks} --out {}", dirs.join(" "), self.out.display());
+        let run = measure::join_into(&self.dirs, clocks, (&self.out, &command), MOST_MESSAGES)
+            .map_err(|error| Failure::input(error.to_string()))?;
         if self.json {
-            output::json(&joined.run)?;
+            output::json(&run)?;
         } else {
-            output::tell_run(&joined.run);
+            output::tell_run(&run);
             println!("written to {}", self.out.display());
         }
-        Ok(output::run_code(&joined.run))
+        Ok(output::run_code(&run))
     }
 }

@@ -13,7 +13,7 @@ use lab::{
 };
 use measure::{Live, Side};
 use rt::wait::Wait;
-use scenario::Scenario;
+use scenario::{ApplicationKind, Scenario, StreamEnd};
 use units::Nanos;
 
 use crate::commands::latency;
@@ -143,9 +143,12 @@ impl Playing {
         drives: impl Fn(usize, Side) -> bool,
     ) -> Result<Option<Arc<ImageFolder>>, Failure> {
         let default = || lab::control_folder().join(format!("{name}.images"));
-        let folder = ImageFolder::open(scenario, drives, self.image.clone().unwrap_or_else(default))?;
+        let folder = ImageFolder::open(scenario, &drives, self.image.clone().unwrap_or_else(default))?;
         match &folder {
-            Some(folder) => folder.paths().for_each(|path| eprintln!("image for an application: {}", path.display())),
+            Some(folder) => {
+                folder.paths().for_each(|path| eprintln!("image for an application: {}", path.display()));
+                tell_unsaid(scenario, drives);
+            }
             None if self.image.is_some() => {
                 eprintln!("note: --image is of no use: no end here has `application = \"image\"` in the scenario")
             }
@@ -300,6 +303,23 @@ impl Playing {
     }
 }
 
+/// Tells of which outputs of applications outside the status goes nowhere.
+fn tell_unsaid(scenario: &Scenario, drives: impl Fn(usize, Side) -> bool) {
+    for (index, stream) in scenario.streams.iter().enumerate().filter(|(_, stream)| !stream.sends_status(scenario)) {
+        let publishes = |(end, side)| {
+            let outside = stream.application(end) == ApplicationKind::Image && drives(index, side);
+            outside && (side == Side::Writer || stream.echo)
+        };
+        if [(StreamEnd::Writer, Side::Writer), (StreamEnd::Reader, Side::Reader)].into_iter().any(publishes) {
+            eprintln!(
+                "note: messages of stream {} have no Status: what its application says of its outputs, or its end, does not \
+                 reach the other side; `encoding = \"raw\"` has one",
+                stream.name
+            );
+        }
+    }
+}
+
 /// Serves metrics from now on, and tells where.
 fn serve(listener: TcpListener, shared: &Arc<Shared>) -> Result<metrics::Server, Failure> {
     let server = metrics::serve(listener, Arc::clone(shared))
@@ -364,7 +384,10 @@ fn show(line: &ProgressBar, live: &Live, elapsed: Nanos) {
     if line.is_hidden() {
         return;
     }
-    line.set_position(elapsed.0.max(0).unsigned_abs());
+    if elapsed < Nanos::ZERO {
+        return line.set_message(live::begins_in(elapsed));
+    }
+    line.set_position(elapsed.0.unsigned_abs());
     let trip = live.recent_p50.map_or_else(|| "—".into(), |trip| format!("{:.1} µs", trip.as_micros_f64()));
     let elapsed = Nanos(elapsed.0 - elapsed.0 % 1_000_000_000);
     line.set_message(format!("{elapsed} · {} frames · round trip {trip} · lost {}", live.frames, live.lost));

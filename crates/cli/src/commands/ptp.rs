@@ -14,6 +14,7 @@ use ptp::{Children, Facts, Launcher, Options, PtpError, Setup, follow};
 use units::Nanos;
 
 use super::latency::duration;
+use super::settings::Settings;
 use crate::output::{self, Failure, MET, NOT_MET, Outcome};
 
 /// Samples that are kept: two weeks of eight a second.
@@ -86,6 +87,8 @@ The processes end with the command; Ctrl-C ends them and keeps the result. Exit 
 struct Run {
     /// The scenario file
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// The host that this machine is
     #[arg(long, value_name = "NAME")]
     host: String,
@@ -200,7 +203,7 @@ fn passed(limit: Option<Nanos>, error_ns: Option<i64>) -> bool {
 
 impl Run {
     fn execute(self) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let Some(host) = scenario.host_named(&self.host) else {
             let names: Vec<&str> = scenario.hosts.iter().map(|host| host.name.as_str()).collect();
             return Err(Failure::input(format!("there is no host {}; there are {}", self.host, names.join(", "))));

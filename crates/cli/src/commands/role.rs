@@ -7,7 +7,8 @@ use lab::{Part, Place, Role};
 use units::Nanos;
 
 use crate::commands::playing::{Plan, Playing};
-use crate::output::{self, Failure, Outcome};
+use crate::commands::settings::Settings;
+use crate::output::{Failure, Outcome};
 
 /// Examples of `publish`.
 pub(crate) const PUBLISH_HELP: &str = "\
@@ -41,6 +42,8 @@ compared only as well as PTP keeps them together. See docs/roles.md.";
 pub(crate) struct RoleArguments {
     /// The scenario file, the same on every machine
     file: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
     /// The host to play; may be left out when only one host of the scenario has such ends
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
@@ -60,7 +63,7 @@ pub(crate) struct RoleArguments {
 
 impl RoleArguments {
     pub(crate) fn execute(self, part: Part) -> Outcome {
-        let scenario = output::read_scenario(&self.file)?;
+        let scenario = self.settings.read(&self.file)?;
         let duration = self.cycles.map(|cycles| scenario.cycle * i64::from(cycles)).or(self.duration);
         if let Some(duration) = duration.filter(|duration| *duration < scenario.cycle) {
             return Err(Failure::input(format!(

@@ -1,4 +1,4 @@
-//! `--set`: other values than those of the file.
+//! `--set`: other values than those of the file, in every command that reads a scenario.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use crate::output::{self, Failure};
 pub(crate) struct Settings {
     /// Another value than the file has, for example time.offset=50us, streams.loop.launch=false (a stream by its name) or
     /// ports.0.queue.root=fifo (places count from 0); may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "file")]
     set: Vec<Setting>,
 }
 
 impl Settings {
-    /// Reads a scenario with them in it; its warnings go to standard error.
+    /// Reads a scenario with them in it, as every command does; its warnings go to standard error.
     pub(crate) fn read(&self, path: &Path) -> Result<Scenario, Failure> {
         let (scenario, warnings) = self.read_file(path).map_err(|error| Failure::input(error.render()))?;
         output::tell_warnings(&warnings);

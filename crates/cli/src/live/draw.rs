@@ -9,7 +9,7 @@ use ratatui::widgets::{Paragraph, Sparkline};
 
 use super::bar;
 use super::picture::{Picture, Row};
-use super::words::{letter, seconds, short_us, us};
+use super::words::{begins_in, letter, seconds, short_us, us};
 
 /// How to draw.
 #[derive(Debug, Clone, Copy)]
@@ -107,8 +107,9 @@ fn header(picture: &Picture, view: View) -> Vec<Line<'static>> {
         (false, true) => Span::styled("  FROZEN", view.strong()),
         (false, false) => Span::raw(""),
     };
-    let elapsed = seconds(picture.elapsed.max(units::Nanos::ZERO));
+    let elapsed = seconds(picture.elapsed);
     let time = match picture.duration {
+        _ if picture.elapsed < units::Nanos::ZERO => format!("  {}", begins_in(picture.elapsed)),
         Some(duration) => {
             let left = (duration - picture.elapsed).max(units::Nanos::ZERO);
             format!("  {elapsed} of {}, {} left", seconds(duration), seconds(left))

@@ -80,7 +80,6 @@ impl<B: FnMut(), P: FnMut(&Live, Nanos)> Watcher<B, P> {
 impl<B: FnMut(), P: FnMut(&Live, Nanos)> Watch for Watcher<B, P> {
     fn begins(&mut self, beginning: &Beginning<'_>) {
         let mut state = self.shared.state();
-        state.start = beginning.start;
         state.rights = beginning.rights;
         state.granted = beginning.granted.iter().map(|(host, lines)| ((*host).to_owned(), lines.to_vec())).collect();
         drop(state);
@@ -95,7 +94,7 @@ impl<B: FnMut(), P: FnMut(&Live, Nanos)> Watch for Watcher<B, P> {
         let mut state = self.shared.state();
         self.events.drain(..).for_each(|event| state.figures.push(&event));
         state.figures.turn(turn.now);
-        state.elapsed = turn.elapsed;
+        (state.elapsed, state.start) = (turn.elapsed, turn.now - turn.elapsed);
         state.traces = turn.traces.to_vec();
         state.notes = turn.notes.to_vec();
         drop(state);

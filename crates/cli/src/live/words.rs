@@ -20,6 +20,11 @@ pub(super) fn seconds(span: Nanos) -> String {
     format!("{:.1} s", span.0 as f64 / 1e9)
 }
 
+/// When a run begins whose cycle 0 is still to come.
+pub(crate) fn begins_in(elapsed: Nanos) -> String {
+    format!("begins in {} s", elapsed.0.unsigned_abs().div_ceil(1_000_000_000))
+}
+
 /// A letter for a phase.
 pub(super) fn letter(phase: Phase) -> char {
     match phase {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+pub mod bench;
 pub mod exposition;
 pub mod lab;
 

@@ -33,6 +33,8 @@ pub(crate) struct EndLog {
     pub(crate) seen: bool,
     /// Nothing is to come from it: it runs on another machine.
     pub(crate) elsewhere: bool,
+    /// Parts of what came from it are missing.
+    pub(crate) incomplete: bool,
     /// Last cycle in which a phase ran.
     pub(crate) last_cycle: Option<i64>,
     /// Highest handle with a transmit timestamp.

@@ -50,10 +50,14 @@ impl StreamLog {
         }
     }
 
-    /// Finds in which cycles both ends were there; gives what each of them says, first and last cycle, where they were
-    /// never there together.
-    pub(super) fn meet(&mut self) -> Result<(), [(i64, i64); 2]> {
-        let [writer, reader] = [0, 1].map(|side| self.ends[side].lasted());
+    /// First and last cycle of each end, as far as its phases tell.
+    pub(super) fn lasted(&self) -> [Option<(i64, i64)>; 2] {
+        [0, 1].map(|side| self.ends[side].lasted())
+    }
+
+    /// Finds in which cycles both ends were there, that lasted from one cycle to another; gives what each of them says where
+    /// they were never there together.
+    pub(super) fn meet(&mut self, [writer, reader]: [Option<(i64, i64)>; 2]) -> Result<(), [(i64, i64); 2]> {
         let (Some(writer), Some(reader)) = (writer, reader) else { return Ok(()) };
         let (first, last) = (writer.0.max(reader.0), writer.1.min(reader.1));
         if first > last {
@@ -68,6 +72,15 @@ impl StreamLog {
 }
 
 impl EndLog {
+    /// Notes that there was more of it than is here; gives when and in which cycle the last phase ran that is.
+    pub(super) fn is_incomplete(&mut self) -> Option<(i64, i64)> {
+        self.incomplete = true;
+        let last = self.phases[..3].iter().flatten().map(|ran| ran.due).max()?;
+        // A part ends with whole messages, a second before its process knew of its last cycle.
+        self.last_cycle = self.cycle_at(last);
+        Some((last, self.last_cycle?))
+    }
+
     /// Its first and last cycle, if its phases tell.
     fn lasted(&self) -> Option<(i64, i64)> {
         let first = self.phases[..3].iter().flatten().map(|ran| ran.due).min()?;

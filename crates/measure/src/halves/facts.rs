@@ -8,6 +8,7 @@ use scenario::{BreachChange, Condition};
 use crate::breaches::Noticed;
 use crate::collect::{EndLog, First, FirstSend, NONE, Outlier, Ran, Send, StreamLog};
 use crate::drains::Drain;
+use crate::outside::Silence;
 use crate::refusals::{Flood, Kinds};
 use crate::{DrainCause, Phase};
 
@@ -57,6 +58,14 @@ pub(crate) enum What {
     Breach,
     /// Messages published in place of counters: how many.
     Substituted,
+    /// An application outside: whether it was attached, cycles, those without a new image, the most of them in a row, those
+    /// in which what was published was uncertain, and bad.
+    Outside,
+    /// Its answer to inputs was published so many cycles after them.
+    Answered,
+    /// Long without a new image: first cycle, begin, when last looked at, cycles, in how many it did something, and as bits
+    /// whether nothing had ever come before (1) and whether an image came after it (2).
+    Silence,
     /// Frames refused in all: foreign, stale, repeated, wrong tag, inconsistent.
     Refused,
     /// Some of them close together: begin, end, the five of [`What::Refused`], most in one go.
@@ -69,7 +78,7 @@ pub(crate) enum What {
 
 impl What {
     /// Each with its name in the file.
-    pub(crate) const NAMES: [(Self, &'static str); 18] = [
+    pub(crate) const NAMES: [(Self, &'static str); 21] = [
         (Self::End, "end"),
         (Self::LostRecords, "lost-records"),
         (Self::Ran, "phase"),
@@ -84,6 +93,9 @@ impl What {
         (Self::Drained, "drained"),
         (Self::Breach, "breach"),
         (Self::Substituted, "substituted"),
+        (Self::Outside, "outside"),
+        (Self::Answered, "answered"),
+        (Self::Silence, "silence"),
         (Self::Refused, "refused"),
         (Self::Flood, "flood"),
         (Self::WrongTag, "wrong-tag"),
@@ -148,7 +160,9 @@ fn counts(end: &EndLog) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
         end.application.map(|(missed, repeated)| (What::Application, values([count(missed), count(repeated)])));
     let substituted = Some(end.breaches.substituted).filter(|count| *count > 0);
     let substituted = substituted.map(|number| (What::Substituted, values([count(number)])));
-    refused.into_iter().chain(wrong_tag).chain(inconsistent).chain(application).chain(substituted).chain(floods)
+    let outside = end.outside.counts().map(|counts| (What::Outside, values(counts.map(count))));
+    let few = refused.into_iter().chain(wrong_tag).chain(inconsistent).chain(application).chain(substituted);
+    few.chain(outside).chain(floods)
 }
 
 /// What is told of single instants.
@@ -179,7 +193,14 @@ fn series(end: &EndLog) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
         let condition = noticed.condition.index() as i64;
         (What::Breach, values([condition, ended, noticed.cycle, noticed.counter.cast_signed(), noticed.at]))
     });
-    ran.chain(outliers).chain(round_trips).chain(skipped).chain(failed).chain(steps).chain(drained).chain(breaches)
+    let answered = end.outside.answers().iter().map(|after| (What::Answered, values([*after])));
+    let silences = end.outside.silences().map(|silence| {
+        let bits = i64::from(silence.from_the_start) | i64::from(silence.over) << 1;
+        let (cycles, stirred) = (count(silence.cycles), count(silence.stirred));
+        (What::Silence, values([silence.cycle, silence.begin, silence.until, cycles, stirred, bits]))
+    });
+    let of_applications = round_trips.chain(answered).chain(silences);
+    ran.chain(outliers).chain(of_applications).chain(skipped).chain(failed).chain(steps).chain(drained).chain(breaches)
 }
 
 fn sends(log: &StreamLog, side: usize) -> impl Iterator<Item = (What, [i64; VALUES])> + '_ {
@@ -272,6 +293,20 @@ pub(crate) fn take(log: &mut StreamLog, fact: &Fact, shift: i64) -> Result<(), S
             end.breaches.push(Noticed { condition: *condition, cycle, change, counter, at: e, carried: false });
         }
         What::Substituted => end.breaches.substituted += number(a)?,
+        What::Outside => {
+            end.outside.sum([number(a)?, number(b)?, number(c)?, number(d)?, number(e)?, number(f)?]);
+        }
+        What::Answered => end.outside.answered(a),
+        What::Silence => end.outside.keep(Silence {
+            cycle: cycle(a),
+            begin: b,
+            until: c,
+            cycles: number(d)?,
+            stirred: number(e)?,
+            from_the_start: f & 1 != 0,
+            over: f & 2 != 0,
+            told: false,
+        }),
         What::Refused => end.refusals.all.sum(&refused([a, b, c, d, e])?),
         What::Flood => {
             end.refusals.keep(Flood { begin: a, end: b, frames: refused([c, d, e, f, g])?, most: number(h)? });

@@ -20,32 +20,27 @@ pub(super) struct Half {
     scenario: String,
     /// When its cycle 0 began, nanoseconds TAI.
     pub(super) begun: Option<i64>,
+    /// What is not here of it, in words.
+    pub(super) missing: Option<String>,
 }
 
 impl Half {
-    /// Opens a folder.
+    /// Opens a folder. Of a process that was killed, or a disk that was full, the parts that are whole are taken.
     pub(super) fn open(dir: &Path) -> Result<Self, JoinError> {
-        if !dir.join(RUN).exists() && dir.join("part-0001").exists() {
-            return Err(refused(
-                format!(
-                    "{}: it holds parts and no {RUN}: the process was killed before it could write the whole",
-                    dir.display()
-                ),
-                "join its parts one by one with those of the other side, as folders of their own",
-            ));
-        }
-        let run = read_run_file(&dir.join(RUN))?;
-        let scenario = read_scenario_text(dir, &run)?;
-        if let Some(gap) = run.parts.iter().zip(1..).find(|(part, number)| part.folder != part_name(*number)) {
-            let missing = dir.join(part_name(gap.1));
-            return Err(refused(
-                format!("{}: a part of the run is missing: it could not be written", missing.display()),
-                "join the parts that there are one by one with those of the other side",
-            ));
-        }
-        let parts: Vec<_> = match run.parts.as_slice() {
+        let whole = dir.join(RUN).exists().then(|| read_run_file(&dir.join(RUN))).transpose()?;
+        let named = whole.as_ref().map(|run| run.parts.iter().map(|part| part.folder.clone()).collect());
+        let named: Vec<String> = named.unwrap_or_else(|| finished(dir));
+        let run = match (whole, named.first()) {
+            (Some(whole), _) => whole,
+            (None, Some(first)) => read_run_file(&dir.join(first).join(RUN))?,
+            (None, None) if dir.is_dir() => return Err(nothing_written(dir)),
+            (None, None) => read_run_file(&dir.join(RUN))?,
+        };
+        let scenario_of = if dir.join(RUN).exists() { dir.to_owned() } else { dir.join(&named[0]) };
+        let scenario = read_scenario_text(&scenario_of, &run)?;
+        let parts: Vec<_> = match named.as_slice() {
             [] => vec![dir.to_owned()],
-            parts => parts.iter().map(|part| dir.join(&part.folder)).collect(),
+            parts => parts.iter().map(|part| dir.join(part)).collect(),
         };
         if let Some(missing) = parts.iter().find(|part| !part.join(RUN).exists()) {
             return Err(refused(
@@ -53,8 +48,15 @@ impl Half {
                 "copy the run folder again, with all its parts",
             ));
         }
-        let begun = run.machine.get("first_cycle_at_ns").and_then(serde_json::Value::as_i64);
-        Ok(Self { dir: dir.to_owned(), parts, machine: run.machine, scenario, begun })
+        let machine = run.machine;
+        let begun = machine.get("first_cycle_at_ns").and_then(serde_json::Value::as_i64);
+        let missing = missing(dir, &named);
+        Ok(Self { dir: dir.to_owned(), parts, machine, scenario, begun, missing })
+    }
+
+    /// The host that it is of, for words.
+    pub(super) fn host(&self) -> Option<&str> {
+        self.machine.get("role")?.get("host")?.as_str()
     }
 
     /// By how many cycles its count is behind that which begins at `base`.
@@ -75,6 +77,51 @@ impl Half {
 
 fn part_name(number: u32) -> String {
     format!("part-{number:04}")
+}
+
+/// The parts of a run that are whole, in their order: of one whose process could not write what it names.
+fn finished(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut parts: Vec<_> = names.filter(|name| number(name).is_some() && dir.join(name).join(RUN).exists()).collect();
+    parts.sort_by_key(|name| number(name));
+    parts
+}
+
+fn number(part: &str) -> Option<u32> {
+    part.strip_prefix("part-")?.parse().ok()
+}
+
+/// What is missing of a run of these parts, if anything is.
+fn missing(dir: &Path, parts: &[String]) -> Option<String> {
+    let mut expected = 1..;
+    let mut gaps = Vec::new();
+    for found in parts.iter().filter_map(|part| number(part)) {
+        gaps.extend(expected.by_ref().take_while(|number| *number < found).map(part_name));
+    }
+    let killed = !dir.join(RUN).exists();
+    let mut words = Vec::new();
+    if !gaps.is_empty() {
+        words.push(format!("{} could not be written", gaps.join(", ")));
+    }
+    if killed {
+        let last = parts.last().map_or("", String::as_str);
+        words.push(format!("its process was killed, what came after {last} was never written"));
+    }
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// A folder in which a role began and nothing else.
+fn nothing_written(dir: &Path) -> JoinError {
+    refused(
+        format!(
+            "{}: not found: {RUN}, or a part of the run: its process was killed before it had written anything, so nothing of \
+             its side is known",
+            dir.display()
+        ),
+        "the other side's folder stands for itself (`downbeat report`); a role with --rotate-every leaves the parts that it \
+         had finished when it is killed",
+    )
 }
 
 /// Why a folder has no `ends.parquet`.

@@ -10,9 +10,11 @@
 
 mod absorb;
 mod clock;
+mod clocks;
 mod facts;
 mod file;
 mod folder;
+mod long;
 
 use std::fmt;
 use std::fs::File;
@@ -24,12 +26,17 @@ use units::Nanos;
 
 use crate::frames_file::FramesError;
 use crate::store::{ENDS_FILE, broken_table, failed, write_file};
-use crate::{Collector, FrameRow, Kind, Machine, ResultsError, RunFile, kinds, summarise};
+use crate::{Collector, FrameRow, Incident, Kind, Machine, Observations, ResultsError, RunFile, kinds, summarise};
+pub use clocks::{Clocks, ClocksFrom, JoinClocks, OneWayRange, WatchedClock};
+
+pub use long::{MOST_MESSAGES, join_into};
+
+use clocks::Known;
 use facts::{Fact, What};
 use folder::Half;
 
 /// Incidents that the process beside the ends found, not their traces.
-const OF_THE_PROCESS: [&str; 2] = [kinds::PROCESS_ENDED, kinds::RECEIVE_OVERFLOW];
+const OF_THE_PROCESS: [&str; 3] = [kinds::PROCESS_ENDED, kinds::RECEIVE_OVERFLOW, kinds::PART_MISSING];
 
 /// Keys of `machine` that are of one host even where all have the same.
 const OF_ONE_HOST: [&str; 6] = ["role", "command", "part", "first_cycle", "first_cycle_at_ns", "granted"];
@@ -119,54 +126,106 @@ impl Collector {
 
 /// Joins run folders that roles have left, one or more a host, into the run that they were.
 ///
-/// The clocks of the hosts are taken to be within `clock_error` of each other; nobody can know that but the user. A
-/// message that arrives earlier than that allows is an incident, and one-way limits are met only with the error
-/// added.
+/// The clocks of the hosts are taken to be within `clocks` of each other; nobody can know that but the user, or who
+/// watched PTP. A message that arrives earlier than that allows is an incident, and one-way limits are met only with the
+/// error added. Of a side whose process was killed the parts that it had finished are joined, and the result says what is
+/// missing.
 ///
 /// # Errors
 /// A folder cannot be read, is of no role, of another scenario, of a side that another one has; or no stream has both
 /// ends, at one time.
-pub fn join_folders(folders: &[PathBuf], clock_error: Nanos) -> Result<Joined, JoinError> {
+pub fn join_folders(folders: &[PathBuf], clocks: impl Into<JoinClocks>) -> Result<Joined, JoinError> {
+    let clocks = clocks.into().known()?;
     let halves = folders.iter().map(|dir| Half::open(dir)).collect::<Result<Vec<_>, _>>()?;
-    let scenario = folder::one_scenario(&halves)?;
-    let mut collector = Collector::of_ends(&scenario, |_, _| false);
-    let base = halves.iter().filter_map(|half| half.begun).min();
-    let mut owners = vec![[None; 2]; scenario.streams.len()];
-    let mut incidents = Vec::new();
+    whole(&halves, &clocks)
+}
+
+/// Joins sides in one go, in memory.
+fn whole(halves: &[Half], clocks: &Known) -> Result<Joined, JoinError> {
+    let scenario = folder::one_scenario(halves)?;
+    let mut joining = Joining::of(halves, &scenario);
     for (number, half) in halves.iter().enumerate() {
-        let shifts: Vec<_> = scenario.streams.iter().map(|stream| half.shift(base, stream.cycle)).collect();
         for part in &half.parts {
-            let run = absorb_part(&mut collector, &scenario, part, &shifts, |stream, side| {
-                claim(&mut owners, (stream, side), number).map_err(|other| {
-                    let name = &scenario.streams[stream].name;
-                    let end = ["writer", "reader"][side];
-                    refused(
-                        format!(
-                            "{} and {} both hold the {end} of stream {name}",
-                            folders[other].display(),
-                            folders[number].display()
-                        ),
-                        "name one folder a side; a role that was started twice has left two runs, to be joined apart",
-                    )
-                })
-            })?;
-            incidents.extend(run.incidents);
+            joining.absorb(number, part)?;
         }
     }
-    meet(&mut collector, &scenario, &halves)?;
-    let mut observations = collector.finish(&scenario);
-    incidents.retain(|incident| OF_THE_PROCESS.contains(&incident.kind.as_str()));
+    let Joining { mut collector, owners, mut incidents, base, .. } = joining;
+    incidents.extend(incomplete(&mut collector, &scenario, halves, &owners));
+    meet(&mut collector, &scenario, halves)?;
+    let machine = machine(halves, base, scenario.base_time.0, scenario.cycle, clocks.error);
+    let (mut run, observations) = concluded(collector, &scenario, incidents, machine, clocks.error);
+    let unwatched = clocks.tell(&mut run, lasted(halves, instants(&observations.rows)));
+    run.incidents.extend(unwatched);
+    run.incidents.sort_by_key(|incident| incident.at_ns);
+    Ok(Joined { scenario, run, rows: observations.rows })
+}
+
+/// Sides on their way into one collector.
+struct Joining<'a> {
+    halves: &'a [Half],
+    scenario: &'a Scenario,
+    collector: Collector,
+    /// Which side has each end.
+    owners: Vec<[Option<usize>; 2]>,
+    /// What processes beside the ends told of.
+    incidents: Vec<Incident>,
+    /// When the side began that was started first.
+    base: Option<i64>,
+}
+
+impl<'a> Joining<'a> {
+    fn of(halves: &'a [Half], scenario: &'a Scenario) -> Self {
+        Self {
+            halves,
+            scenario,
+            collector: Collector::of_ends(scenario, |_, _| false),
+            owners: vec![[None; 2]; scenario.streams.len()],
+            incidents: Vec::new(),
+            base: halves.iter().filter_map(|half| half.begun).min(),
+        }
+    }
+
+    /// Takes a folder with rows of a side.
+    fn absorb(&mut self, number: usize, part: &Path) -> Result<Machine, JoinError> {
+        let Self { halves, scenario, collector, owners, .. } = self;
+        let shifts: Vec<_> =
+            scenario.streams.iter().map(|stream| halves[number].shift(self.base, stream.cycle)).collect();
+        let run = absorb_part(collector, scenario, part, &shifts, |stream, side| {
+            claim(owners, (stream, side), number).map_err(|other| {
+                let name = &scenario.streams[stream].name;
+                let end = ["writer", "reader"][side];
+                let [one, two] = [other, number].map(|number| halves[number].dir.display());
+                refused(
+                    format!("{one} and {two} both hold the {end} of stream {name}"),
+                    "name one folder a side; a role that was started twice has left two runs, to be joined apart",
+                )
+            })
+        })?;
+        let of_the_process = |incident: &Incident| OF_THE_PROCESS.contains(&incident.kind.as_str());
+        self.incidents.extend(run.incidents.into_iter().filter(of_the_process));
+        Ok(run.machine)
+    }
+}
+
+/// The result of what a collector has.
+fn concluded(
+    collector: Collector,
+    scenario: &Scenario,
+    incidents: Vec<Incident>,
+    machine: Machine,
+    clock_error: Nanos,
+) -> (RunFile, Observations) {
+    let mut observations = collector.finish(scenario);
     observations.incidents.extend(incidents);
-    observations.incidents.extend(clock::disagreements(&scenario, &observations.rows, clock_error));
+    observations.incidents.extend(clock::disagreements(scenario, &observations.rows, clock_error));
     let (kept, left_out) = crate::incidents::most(std::mem::take(&mut observations.incidents));
     observations.incidents = kept;
     for (kind, count) in left_out {
         *observations.incidents_left_out.entry(kind).or_insert(0) += count;
     }
-    let machine = machine(&halves, base, scenario.base_time.0, scenario.cycle, clock_error);
-    let mut run = summarise(&scenario, &observations, Kind::Measured, machine);
+    let mut run = summarise(scenario, &observations, Kind::Measured, machine);
     clock::judge(&mut run.verdict, clock_error);
-    Ok(Joined { scenario, run, rows: observations.rows })
+    (run, observations)
 }
 
 /// Notes that a folder has an end; gives the folder that has it already.
@@ -179,6 +238,59 @@ fn claim(owners: &mut [[Option<usize>; 2]], (stream, side): (usize, usize), numb
             Ok(())
         }
     }
+}
+
+/// Marks the ends of sides of which something is missing, so that what may have been there counts as unknown; tells of it.
+fn incomplete(
+    collector: &mut Collector,
+    scenario: &Scenario,
+    halves: &[Half],
+    owners: &[[Option<usize>; 2]],
+) -> Vec<Incident> {
+    let mut incidents = Vec::new();
+    for (number, half) in halves.iter().enumerate() {
+        let Some(missing) = &half.missing else { continue };
+        let mut last: Option<(i64, i64)> = None;
+        for (stream, owners) in owners.iter().enumerate() {
+            for side in (0..2).filter(|side| owners[*side] == Some(number)) {
+                last = last.max(collector.streams[stream].ends[side].is_incomplete());
+            }
+        }
+        let host = half.host().unwrap_or("a host");
+        let known = match last {
+            Some((_, cycle)) => {
+                format!("what it was until cycle {cycle} is known, and joined, but for what is missing")
+            }
+            None => "nothing of it is known".to_owned(),
+        };
+        let streams = scenario.streams.len();
+        let whose = if streams == 1 { "its end" } else { "its ends" };
+        incidents.push(Incident {
+            at_ns: last.map_or(0, |(at, _)| at),
+            kind: kinds::PART_MISSING.to_owned(),
+            cause: format!(
+                "{host}: {}: {missing}. Of {whose} {known}; messages beyond count as neither lost nor complete (`unknown`)",
+                half.dir.display()
+            ),
+            frames: 0,
+            lasted_ns: None,
+            place: Some(host.to_owned()),
+        });
+    }
+    incidents
+}
+
+/// The first and last instant of rows.
+fn instants(rows: &[FrameRow]) -> Option<(i64, i64)> {
+    let instants = || rows.iter().flat_map(|row| row.t).flatten();
+    Some((instants().min()?, instants().max()?))
+}
+
+/// From when to when the hosts ran together, nanoseconds UTC, if one says what its clock believes of that.
+fn lasted(halves: &[Half], instants: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    let offset =
+        halves.iter().find_map(|half| half.machine.get("tai_minus_utc_s")?.as_i64())?.saturating_mul(1_000_000_000);
+    instants.map(|(first, last)| (first.saturating_sub(offset), last.saturating_sub(offset)))
 }
 
 /// Takes a folder with rows into the collector; `claim` is asked about every end that it holds.
@@ -238,7 +350,8 @@ fn meet(collector: &mut Collector, scenario: &Scenario, halves: &[Half]) -> Resu
             continue;
         }
         whole += 1;
-        if let Err(lasted) = log.meet() {
+        let lasted = log.lasted();
+        if let Err(lasted) = log.meet(lasted) {
             apart = apart.or(Some((stream, lasted)));
             whole -= 1;
         }
@@ -278,7 +391,13 @@ fn machine(halves: &[Half], base: Option<i64>, base_time: i64, cycle: Nanos, clo
     }
     let each: Vec<_> = halves
         .iter()
-        .map(|half| json!({ "folder": half.dir.display().to_string(), "machine": half.machine }))
+        .map(|half| {
+            let mut told = json!({ "folder": half.dir.display().to_string(), "machine": half.machine });
+            if let Some(missing) = &half.missing {
+                told["missing"] = missing.as_str().into();
+            }
+            told
+        })
         .collect();
     machine.insert("joined".into(), each.into());
     machine.insert("clock_error_ns".into(), clock_error.0.into());

@@ -24,6 +24,9 @@ fn incident(seen: &Seen<'_>, side: usize, silence: &Silence) -> Incident {
     let kept = match (publishes, silence.from_the_start) {
         (true, true) if side == 1 => "; nothing was answered",
         (true, true) => "; its values were 0",
+        (true, false) if silence.stirred == 0 && seen.stream.sends_status(seen.scenario) => {
+            "; what it wrote last was published on, as uncertain once `receive_timeout` had passed"
+        }
         (true, false) => "; what it wrote last was published on",
         (false, _) => "",
     };

@@ -137,11 +137,15 @@ impl Event {
                 record[2] = value;
                 SUBSTITUTE | high(handle.unwrap_or(0)) | flag(FIRST, handle.is_some())
             }
-            EventKind::Outside { cycle, at, new, stirred, answered_after } => {
+            EventKind::Outside { cycle, at, new, stirred, answered_after, status } => {
                 record[1] = cycle as u64;
                 record[2] = tai(at);
                 record[3] = answered_after.unwrap_or(0);
-                OUTSIDE | flag(FIRST, answered_after.is_some()) | flag(SECOND, stirred) | flag(TRUTH, new)
+                OUTSIDE
+                    | high(status)
+                    | flag(FIRST, answered_after.is_some())
+                    | flag(SECOND, stirred)
+                    | flag(TRUTH, new)
             }
             EventKind::Drained { cycle, at, messages, cause } => {
                 record[1] = cycle as u64;
@@ -241,6 +245,7 @@ impl Event {
                 new: truth,
                 stirred: head & SECOND != 0,
                 answered_after: present(FIRST, 3),
+                status: value,
             },
             _ => return None,
         };
@@ -327,13 +332,14 @@ mod tests {
             ),
             (instant(), any::<u64>(), proptest::option::of(any::<u32>()))
                 .prop_map(|(at, value, handle)| EventKind::Substitute { at, value, handle }),
-            (any::<i64>(), instant(), any::<[bool; 2]>(), proptest::option::of(any::<u64>())).prop_map(
-                |(cycle, at, [new, stirred], answered_after)| EventKind::Outside {
+            (any::<i64>(), instant(), any::<[bool; 2]>(), proptest::option::of(any::<u64>()), any::<u32>()).prop_map(
+                |(cycle, at, [new, stirred], answered_after, status)| EventKind::Outside {
                     cycle,
                     at,
                     new,
                     stirred,
-                    answered_after
+                    answered_after,
+                    status
                 }
             ),
         ]

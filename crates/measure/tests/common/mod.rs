@@ -69,7 +69,7 @@ impl Exchange {
         }
     }
 
-    fn arrive(&mut self, side: Side, cycle: i64, counter: u64, shift: i64, superseded: Option<u64>) {
+    pub(crate) fn arrive(&mut self, side: Side, cycle: i64, counter: u64, shift: i64, superseded: Option<u64>) {
         self.push(
             side,
             EventKind::Arrived {

@@ -8,7 +8,7 @@ use units::{Nanos, Tai};
 use wire::BuiltInType;
 
 use super::{Action, Breach, BreachChange, BreachChanges, BreachRules, Condition, Evidence};
-use crate::data_set_reader::SEVERITY_BAD;
+use crate::data_set_reader::{OUT_OF_SERVICE, SEVERITY_BAD};
 use crate::endpoint::{Instead, Newest, Signs};
 use crate::image::ImageLayout;
 
@@ -61,6 +61,8 @@ pub(crate) struct Places {
     /// One UInt64 that all variables share, or all of them.
     variables: Range<usize>,
     running: Option<usize>,
+    /// The variables are values of their own, which may be Bad while the counter is good.
+    values: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,12 +305,19 @@ impl Places {
         Self {
             variables: counter..end,
             running: fields.iter().find(|field| field.ty == BuiltInType::Boolean).map(|field| field.offset),
+            values: false,
         }
+    }
+
+    /// The same of variables that are values of their own.
+    pub(crate) fn of_values(self, values: bool) -> Self {
+        Self { values, ..self }
     }
 
     /// Whether a message has no counter, but what its writer publishes in place of one.
     pub(crate) fn is_substitute(&self, image: &[u8], status: u16) -> bool {
-        status & SEVERITY_BAD != 0 || self.running.is_some_and(|at| image.get(at) == Some(&0))
+        let bad = if self.values { status == OUT_OF_SERVICE } else { status & SEVERITY_BAD != 0 };
+        bad || self.running.is_some_and(|at| image.get(at) == Some(&0))
     }
 
     /// Puts a value into all variables.

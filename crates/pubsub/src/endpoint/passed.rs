@@ -30,6 +30,8 @@ pub(crate) struct Signs {
     pub(crate) alive_at: Option<Tai>,
     /// The newest values may not be used, their message says.
     pub(crate) bad: bool,
+    /// Status of the newest message: the upper half of a StatusCode.
+    pub(crate) status: u16,
     /// When the newest values, and when any message of the stream, was decoded.
     pub(crate) newest_at: Option<Tai>,
     pub(crate) heard_at: Option<Tai>,

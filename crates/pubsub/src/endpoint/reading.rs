@@ -43,8 +43,8 @@ struct Seen {
     now: Tai,
     /// The message that was received last is of the stream, and nobody has told yet when it was decoded.
     undated: bool,
-    /// The same for an application outside: whether it is news.
-    undated_news: Option<bool>,
+    /// The same for an application outside: whether it is news, and its Status.
+    undated_news: Option<(bool, u16)>,
 }
 
 /// What became of a staged message.
@@ -145,10 +145,12 @@ impl Reading {
             }
             return Reception::Substitute { value: counter };
         }
+        // The same values may have become another thing to rely on.
+        let status = subscriber.staged_status();
         let (now, stamped) = (seen.now, seen.watched.as_ref().and_then(|_| subscriber.timestamp(uadp)));
         let taken = self.take(counter, phases_without_news, forget, now);
         if let Some(seen) = &mut self.seen {
-            seen.received(taken, counter, stamped);
+            seen.received(taken, counter, stamped, status);
         }
         taken.of(counter)
     }
@@ -199,8 +201,8 @@ impl Reading {
 
     fn date(&mut self, at: Tai) {
         let Self { subscriber: Some(subscriber), seen: Some(seen), .. } = self else { return };
-        if let Some(news) = seen.undated_news.take() {
-            seen.signs.heard_at = Some(at);
+        if let Some((news, status)) = seen.undated_news.take() {
+            (seen.signs.heard_at, seen.signs.status) = (Some(at), status);
             seen.signs.newest_at = if news { Some(at) } else { seen.signs.newest_at };
         }
         if seen.watched.is_none() {
@@ -303,9 +305,9 @@ impl Seen {
     }
 
     /// A message with a counter, stamped when it was published.
-    fn received(&mut self, taken: Taken, counter: u64, stamped: Option<i64>) {
+    fn received(&mut self, taken: Taken, counter: u64, stamped: Option<i64>, status: u16) {
         let news = matches!(taken, Taken::News { .. });
-        self.undated_news = (news || taken == Taken::Repeated).then_some(news);
+        self.undated_news = (news || taken == Taken::Repeated).then_some((news, status));
         // A message that is of no use here tells nothing.
         self.undated = taken != Taken::Old;
         self.signs.heard += u64::from(self.undated);

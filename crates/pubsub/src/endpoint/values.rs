@@ -47,8 +47,10 @@ pub struct Delivered<'a> {
     pub values: &'a [u8],
     /// The counter of the message they came with; 0 before the first. At an end that reads nothing the one it writes.
     pub counter: u64,
-    /// Whether they may be used: a message came within the timeout, and no breach says otherwise.
+    /// Whether they are of now: a message came within the timeout, and no breach puts anything in its place.
     pub status: Status,
+    /// What the newest message says of them: the upper half of a StatusCode; 0, Good, where its layout has no Status.
+    pub said: u16,
     /// How long ago the newest was decoded; `None` before the first.
     pub age: Option<Nanos>,
 }
@@ -104,6 +106,12 @@ impl Endpoint {
         self.computing.values()
     }
 
+    /// The StatusCode of the outputs, from now on: its upper half goes out as Status of the DataSetMessage. A layout without
+    /// Status says nothing of it.
+    pub fn set_status(&mut self, status: u32) {
+        self.writing.set_status(status);
+    }
+
     /// Takes note that the outputs were made from the inputs of `cycle`; tells whether those are remembered. An Echo
     /// answers their counter from now on, unless newer inputs were answered before.
     pub fn answered(&mut self, cycle: i64) -> bool {
@@ -116,7 +124,7 @@ impl Computing {
     pub fn delivered<'a>(&'a self, now: Tai, inputs: Inputs<'a>) -> Delivered<'a> {
         let Some(values) = self.values.as_ref().filter(|_| !inputs.image.is_empty()) else {
             let counter = self.application.outgoing();
-            return Delivered { values: &[], counter, status: Status::Good, age: None };
+            return Delivered { values: &[], counter, status: Status::Good, said: 0, age: None };
         };
         let instead = self.watch.as_ref().and_then(|watch| watch.input());
         let image = instead.unwrap_or(inputs.image);
@@ -127,6 +135,7 @@ impl Computing {
             values: image.get(values.input.clone()).unwrap_or(&[]),
             counter: self.application.counter(image),
             status: if good { Status::Good } else { Status::Bad },
+            said: inputs.signs.map_or(0, |signs| signs.status),
             age: inputs.signs.and_then(|signs| signs.newest_at).map(|at| now - at),
         }
     }

@@ -18,7 +18,8 @@ impl Endpoint {
         let Some(subscriber) = &reading.subscriber else { return self };
         let source = computing.role() == Role::Source;
         let (read_at, written_at) = computing.application.places();
-        let places = Places::of(subscriber.image_layout(), read_at);
+        // Values of their own may be Bad with a good counter.
+        let places = Places::of(subscriber.image_layout(), read_at).of_values(computing.values.is_some());
         computing.watch = Some(Box::new(Watch::new(rules, source, subscriber.image_layout(), read_at)));
         if let Some(publisher) = &writing.publisher {
             let substitute = Substitute::of(publisher.image(), written_at);

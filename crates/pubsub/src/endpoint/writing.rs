@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::Outgoing;
 use super::passed::{Instead, Outputs};
 use crate::breach::Substitute;
-use crate::data_set_reader::SEVERITY_BAD;
+use crate::data_set_reader::{OUT_OF_SERVICE, SEVERITY_BAD};
 use crate::publisher::Publisher;
 
 /// The part of an endpoint that makes frames, of what a [`Computing`](super::Computing) part has left to be published.
@@ -13,13 +13,15 @@ use crate::publisher::Publisher;
 pub struct Writing {
     pub(super) publisher: Option<Publisher>,
     last_published: Option<u64>,
+    /// Of what the application wrote: the upper half of a StatusCode.
+    status: u16,
     /// What goes out in the place of a counter: where there is a watch.
     substitute: Option<Box<Substitute>>,
 }
 
 impl Writing {
     pub(super) fn new(publisher: Option<Publisher>) -> Self {
-        Self { publisher, last_published: None, substitute: None }
+        Self { publisher, last_published: None, status: 0, substitute: None }
     }
 
     pub(super) fn watched(&mut self, substitute: Substitute) {
@@ -36,9 +38,23 @@ impl Writing {
             && let Some(publisher) = &mut self.publisher
         {
             // A layout without Status has nothing to take back.
-            let _ = publisher.set_status(0, 0);
+            let _ = publisher.set_status(0, self.status);
         }
         self.publish_counter(outputs.image, outputs.counter, now_ticks)
+    }
+
+    /// The Status of what the application wrote, from now on: [`Endpoint::set_status`](super::Endpoint::set_status).
+    pub fn set_status(&mut self, status: u32) {
+        // That one says that there is no counter.
+        let status = Some((status >> 16) as u16).filter(|status| *status != OUT_OF_SERVICE).unwrap_or(SEVERITY_BAD);
+        if core::mem::replace(&mut self.status, status) == status {
+            return;
+        }
+        let instead = self.substitute.as_ref().is_some_and(|substitute| substitute.published);
+        if let Some(publisher) = self.publisher.as_mut().filter(|_| !instead) {
+            // A layout without Status says nothing of it.
+            let _ = publisher.set_status(0, status);
+        }
     }
 
     /// The same where there is no watch.
@@ -59,7 +75,7 @@ impl Writing {
         let Self { publisher: Some(publisher), substitute: Some(substitute), .. } = self else { return None };
         substitute.published = true;
         // A layout without Status tells it by its running state alone.
-        let _ = publisher.set_status(0, SEVERITY_BAD);
+        let _ = publisher.set_status(0, OUT_OF_SERVICE);
         let published = publisher.publish(substitute.image(value), now_ticks).ok()?;
         Some(Outgoing {
             frame: published.frame,

@@ -402,6 +402,7 @@ pub(crate) fn run(frames: u64, kind: Kind) -> RunInput {
         }
     }
     let file = RunFile {
+        clocks: None,
         parts: Vec::new(),
         format: RUN_FORMAT.into(),
         kind,

@@ -119,6 +119,14 @@ fn what_matters_is_on_a_usual_terminal() {
 }
 
 #[test]
+fn before_cycle_0_it_says_when_that_begins() {
+    let shared = under_way(1);
+    shared.state().elapsed = Nanos::from_millis(-7_200);
+    let rows = text(&drawn(&Picture::of(&shared.state(), Details::Of(0)), 80, 24, view(0)));
+    assert!(rows[0].starts_with("shown  begins in 8 s  cycle 250us"), "{rows:#?}");
+}
+
+#[test]
 fn notes_and_happenings_are_told_where_there_is_room() {
     let shared = under_way(1);
     let rows = text(&drawn(&Picture::of(&shared.state(), Details::Of(0)), 100, 40, view(0)));
