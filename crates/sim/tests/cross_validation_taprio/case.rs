@@ -200,10 +200,23 @@ impl Compared {
     }
 }
 
+/// The stamp of the far end on a frame of the model's, ps.
+///
+/// It is that of the last bit's arrival. But a frame with a launch time of its socket keeps that beyond the wire
+/// (`skb_clear_tstamp`), so Linux stamps it only where it hands it to the receiver (`packet_rcv`), in a softirq. Where the
+/// interrupt that ends the frame wakes the sender, too, the sender goes first (`handle_softirqs`), and reads its clock.
+fn stamped(fate: &Fate, frame: &Frame, seen: &Seen) -> Option<i64> {
+    let Fate::Left { end, .. } = fate else { return None };
+    let woken = |came: &&i64| Picos(**came * 1000) - READING == *end;
+    let late = if frame.launch.is_some() { seen.came.iter().find(woken) } else { None };
+    Some(late.map_or(end.0, |came| came * 1000))
+}
+
 /// Prints a line of the table, and what differs: the number of frames that do.
 fn differing(case: &Case, seen: &Seen, made: &Compared) -> usize {
-    let model = |fate: &Fate| if let Fate::Left { end, .. } = fate { Some(end.0) } else { None };
-    let differs = |index: &usize| model(&made.fates[*index]) != seen.left[*index].map(|ns| ns * 1000);
+    let differs = |index: &usize| {
+        stamped(&made.fates[*index], &case.frames[*index], seen) != seen.left[*index].map(|ns| ns * 1000)
+    };
     let show = |index: usize| {
         let Frame { priority, bytes, launch, .. } = case.frames[index];
         let (came, fate, left) = (seen.came[index], &made.fates[index], seen.left[index]);
