@@ -81,14 +81,19 @@ impl LinuxCredit {
         self.last = now + lasting as i64;
     }
 
-    /// When its timer goes off: Linux' clock is then past the instant it was set to.
+    /// Bytes, while it is below 0 and rises; then each look at the class counts.
+    pub(crate) fn owed(&self) -> Option<i64> {
+        (self.credit < 0 && self.idle_slope > 0).then_some(self.credit)
+    }
+
+    /// When its timer goes off by itself: Linux' clock is then past the instant it was set to.
     pub(crate) fn wakes(&self) -> Option<i64> {
         self.timer.and_then(|at| at.checked_add(1))
     }
 
-    /// The timer goes off if it is due.
+    /// The timer goes off if it is due: in an interrupt for something else at the very instant it was set to.
     pub(crate) fn woken(&mut self, now: i64) -> bool {
-        let due = self.wakes().is_some_and(|at| at <= now);
+        let due = self.timer.is_some_and(|at| at <= now);
         if due {
             self.timer = None;
         }
@@ -146,6 +151,16 @@ mod tests {
         it.take(0, 1500);
         assert!(it.look(1_000_000_000));
         assert_eq!(it.credit, 153);
+    }
+
+    #[test]
+    fn another_interrupt_takes_a_timer_along_on_time() {
+        let mut it = credit();
+        it.take(0, 339);
+        assert!(!it.look(2904));
+        assert!(!it.woken(2904 + 24_561));
+        assert!(it.woken(2904 + 24_562));
+        assert!(!it.woken(2904 + 24_563), "once");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use scenario::{BULK_FRAMES, GateSchedule, TaprioMode};
 use units::{Nanos, Picos};
 
-use super::{Cause, Class, Packet};
+use super::{Cause, Class, LinuxCredit, Packet};
 use crate::frames::FrameId;
 
 use assist::Assist;
@@ -40,8 +40,10 @@ pub(crate) struct Taprio {
     ahead: VecDeque<(Packet, usize)>,
     /// Taken out and of another queue than those ahead.
     aside: Option<(Packet, usize)>,
-    /// Runs one after the other in which nothing left though the line was free.
+    /// Runs one after the other in which nothing left though the line was free, and no shaper earned a byte.
     fruitless: usize,
+    /// What shapers owed at the last of them.
+    owed: i64,
 }
 
 impl Taprio {
@@ -52,7 +54,7 @@ impl Taprio {
             TaprioMode::TxtimeAssist { txtime_delay } => Keeper::Launches(Assist::new(&list, start, txtime_delay)),
             TaprioMode::Software | TaprioMode::FullOffload => Keeper::Timers(Timers::new(start, late)),
         };
-        Self { list, keeper, ahead: VecDeque::new(), aside: None, fruitless: 0 }
+        Self { list, keeper, ahead: VecDeque::new(), aside: None, fruitless: 0, owed: 0 }
     }
 
     /// What becomes of a frame that comes: its launch time, or why it is lost.
@@ -148,17 +150,28 @@ impl Taprio {
 
     /// When it runs next by itself.
     fn plan(&mut self, now: Picos, busy: bool, fruitful: bool, classes: &[Class], look: &mut Option<Picos>) {
-        let launches = classes.iter().filter_map(|class| class.wakes_at(now)).min();
+        let launches = classes.iter().filter(|class| class.launches.is_some());
+        let launches = launches.filter_map(|class| class.wakes_at(now)).min();
         *look = [*look, launches].into_iter().flatten().min();
-        let Keeper::Timers(timers) = &mut self.keeper else { return };
-        let waits = classes.iter().any(|class| !class.is_empty());
+        let shapers = || classes.iter().filter_map(|class| class.linux.as_ref());
+        let credits =
+            classes.iter().filter(|class| class.linux.is_some()).filter_map(|class| class.wakes_at(now)).min();
+        let owed: Vec<i64> = shapers().filter_map(LinuxCredit::owed).collect();
+        let earned = std::mem::replace(&mut self.owed, owed.iter().sum()) != self.owed;
+        let Keeper::Timers(timers) = &mut self.keeper else {
+            *look = [*look, credits].into_iter().flatten().min();
+            return;
+        };
+        // A gate that moves is a look at each shaper, which forgets a fraction of a byte while it owes some.
+        let waits = !owed.is_empty() || classes.iter().any(|class| !class.is_empty());
         let held = !self.ahead.is_empty() || self.aside.is_some();
-        self.fruitless = if busy || fruitful || held || look.is_some() { 0 } else { self.fruitless + 1 };
-        // After two cycles in which nothing could go nothing ever will: the next are the same.
-        if waits && self.fruitless <= 2 * self.list.entries().len() + 2 {
+        self.fruitless = if busy || fruitful || held || earned || look.is_some() { 0 } else { self.fruitless + 1 };
+        // After two cycles in which nothing could go nothing ever will: the next are the same. In each entry the timer of each
+        // shaper may go off in vain.
+        if self.fruitless <= 2 * self.list.entries().len() * (1 + shapers().count()) + 2 {
             timers.advance(&self.list, now);
-            let edge = timers.next();
-            *look = Some(look.map_or(edge, |look| look.min(edge)));
+            let edge = waits.then(|| timers.next());
+            *look = [*look, credits, edge].into_iter().flatten().min();
         }
     }
 

@@ -1,9 +1,10 @@
 //! CBS in software, below mqprio and at the root.
 
 use downbeat_sim::{Passed, pass};
-use scenario::{Cbs, Classes, Credits, LONGEST_FRAME_BYTES, Queue, Reservation, Shaper, credits};
+use scenario::{Cbs, Classes, Queue, Shaper};
 use units::Rate;
 
+use crate::lab::credits::{told, words};
 use crate::lab::{self, Port, Sent};
 use crate::{mqprio_words, random};
 
@@ -20,26 +21,6 @@ pub(crate) fn classes(high_mbit: f64, low_mbit: Option<f64>) -> Queue {
         map,
         shapers: vec![Shaper::None, low_mbit.map_or(Shaper::None, shaper), shaper(high_mbit)],
     })
-}
-
-pub(crate) fn told(queue: &Queue) -> Vec<Option<Credits>> {
-    let count = queue.classes().map_or(1, |classes| classes.shapers.len() as u8);
-    let shaped: Vec<u8> = (0..count).rev().filter(|class| queue.cbs(*class).is_some()).collect();
-    let reservations: Vec<Reservation> = (shaped.iter().filter_map(|class| queue.cbs(*class)))
-        .map(|cbs| Reservation { idle_slope: cbs.idle_slope, longest_frame_bytes: LONGEST_FRAME_BYTES })
-        .collect();
-    let mut all = vec![None; count.into()];
-    for (class, credits) in shaped.iter().zip(credits(Rate::from_gbit(1), &reservations, LONGEST_FRAME_BYTES)) {
-        all[usize::from(*class)] = Some(credits);
-    }
-    all
-}
-
-pub(crate) fn words(credits: &Credits) -> String {
-    format!(
-        "cbs idleslope {} sendslope {} hicredit {} locredit {} offload 0",
-        credits.idle_slope_kbit, credits.send_slope_kbit, credits.hi_credit_bytes, credits.lo_credit_bytes
-    )
 }
 
 struct Case {

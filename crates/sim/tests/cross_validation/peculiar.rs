@@ -4,8 +4,9 @@ use downbeat_sim::{Fate, Passed, Qdisc, pass};
 use scenario::{Queue, Shaper};
 use units::Nanos;
 
-use crate::cbs::{classes, told, words};
+use crate::cbs::classes;
 use crate::common::mqprio;
+use crate::lab::credits::{told, words};
 use crate::lab::{self, Port, Seen, Sent};
 use crate::{PRIORITIES, mqprio_words, random};
 

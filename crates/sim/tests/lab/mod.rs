@@ -1,5 +1,7 @@
 //! Ports in the kernel laboratory: arrivals in, what the kernel did with them out.
 
+pub(crate) mod credits;
+
 use std::fmt::Write as _;
 
 use downbeat_sim::{Arrival, Fate, Passage, Passed};
