@@ -2,7 +2,7 @@
 
 use units::Nanos;
 
-use crate::model::{Forwarder, HostKind, PortId, Scenario};
+use crate::model::{PortId, Scenario};
 use crate::queue::{GateEntry, GateSchedule, Queue, TaprioMode};
 
 /// Frames of one queue that Linux hands to the driver at once from a root that has all queues of a device: one, and up to
@@ -81,8 +81,7 @@ impl Scenario {
     /// Whether the Linux kernel keeps the gates of a port, without hardware: it hands several frames to the driver at
     /// once, which are then on the line beyond their gates. Others start a frame only if it ends within its window.
     pub fn has_linux_gates(&self, port: PortId) -> bool {
-        let hardware =
-            matches!(self.host(self.port(port).host).kind, HostKind::Bridge { forwarder: Forwarder::Hardware, .. });
+        let hardware = self.host(self.port(port).host).kind.is_hardware();
         match &self.port(port).queue {
             Queue::Taprio { schedule, .. } => !hardware && schedule.mode != TaprioMode::FullOffload,
             _ => false,

@@ -32,6 +32,7 @@
 mod application;
 mod breaches;
 mod checks;
+mod counted;
 mod credits;
 mod diagnostic;
 mod file;
@@ -59,6 +60,7 @@ mod traffic;
 mod transport;
 
 pub use breaches::{BreachPlan, Breaches, StreamEnd};
+pub use counted::{Counted, LINE_OVERHEAD_BYTES};
 pub use credits::{Credits, LONGEST_FRAME_BYTES, Reservation, credits};
 pub use diagnostic::{Diagnostic, Diagnostics, Placed, Severity};
 pub use file::{ReadError, read, read_file, read_file_with, read_with_warnings};
