@@ -140,6 +140,9 @@ impl<'a> Analysis<'a> {
     fn find_service(&mut self, port: PortId, class: u8) -> Result<Service, String> {
         let scenario = self.scenario;
         let line = whole(scenario.port_rate(port).0);
+        if let Some(credits) = self.linux_credits(port, class) {
+            self.keeps_fractions(port, class, &credits)?;
+        }
         match &scenario.port(port).queue {
             Queue::Fifo => Ok(Service::alone(line, "one queue: R = C, T = 0")),
             Queue::Cbs(cbs) => {
