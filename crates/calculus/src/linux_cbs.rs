@@ -51,7 +51,7 @@ fn ratio([above, below]: Ratio) -> Exact {
 const BYTE_FRACTIONS: &str = "Linux' software shaper counts whole bytes and forgets the rest at every look:";
 
 /// idleSlope as Linux is told it.
-fn told(credits: &Credits) -> Rate {
+pub(crate) fn told(credits: &Credits) -> Rate {
     Rate(credits.idle_slope_kbit.unsigned_abs() * 1_000)
 }
 
@@ -140,6 +140,6 @@ impl Analysis<'_> {
         let behind = &burst - &least;
         let less = &first + &behind / &first_rate < &latency + &behind / &rate;
         let (rate, latency) = if less && arriving <= first_rate { (first_rate, first) } else { (rate, latency) };
-        Ok(Service { rate, latency, lower: others.lower, turns: None, words })
+        Ok(Service { latency, lower: others.lower, ..Service::alone(rate, &words) })
     }
 }

@@ -1,6 +1,6 @@
 //! When gates are open, and who keeps them.
 
-use units::Nanos;
+use units::{Nanos, Rate};
 
 use crate::model::{PortId, Scenario};
 use crate::queue::{GateEntry, GateSchedule, Queue, TaprioMode};
@@ -63,6 +63,17 @@ impl GateSchedule {
             windows.remove(0);
         }
         Open::In(windows)
+    }
+}
+
+impl GateSchedule {
+    /// At which slope the credit of a class rises while its gate is open, so that it is `idle` in the mean of the cycle
+    /// (operIdleSlope, 802.1Q §8.6.8.2); at most `line`.
+    pub fn slope_while_open(&self, class: u8, idle: Rate, line: Rate) -> Rate {
+        let Open::In(windows) = self.open(class) else { return idle };
+        let open: i64 = windows.iter().map(|window| window.length().0).sum();
+        let slope = u128::from(idle.0) * self.cycle.0 as u128 / open.max(1) as u128;
+        Rate(u64::try_from(slope).unwrap_or(u64::MAX).min(line.0))
     }
 }
 
