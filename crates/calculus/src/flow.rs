@@ -18,8 +18,8 @@ pub(crate) struct Flow {
     pub(crate) launch: bool,
     /// Physical bits of its (largest) frame.
     pub(crate) frame: Exact,
-    /// Bits of it that a discipline of Linux counts.
-    pub(crate) counted: Exact,
+    /// Its size.
+    pub(crate) size: FrameSize,
     /// Burst and rate at its source, or why it has none.
     pub(crate) source: Result<(Exact, Exact), String>,
 }
@@ -40,7 +40,6 @@ impl Flows {
         let jitter = seconds(options.host_jitter);
         for stream in &scenario.streams {
             let frame = bits(stream.frame().physical_bytes());
-            let counted = bits(stream.frame().socket_bytes());
             let rate = &frame / seconds(stream.cycle);
             // Frames of a cycle apart, each late by up to the jitter.
             let source = (&frame + &rate * &jitter, rate);
@@ -50,7 +49,7 @@ impl Flows {
                 pcp: stream.pcp,
                 launch: stream.launch,
                 frame: frame.clone(),
-                counted: counted.clone(),
+                size: stream.frame(),
                 source: Ok(source.clone()),
             };
             let there = this.add(flow(format!("stream \"{}\"", stream.name), &stream.path));
@@ -62,7 +61,6 @@ impl Flows {
             let from = &scenario.host(traffic.from).name;
             let to = &scenario.host(traffic.to).name;
             let frame = bits(traffic.frame().physical_bytes());
-            let counted = bits(traffic.frame().socket_bytes());
             let label = match traffic.kind {
                 TrafficKind::Udp => format!("UDP traffic {from} → {to}"),
                 TrafficKind::Tcp => format!("TCP traffic {from} → {to}"),
@@ -76,8 +74,15 @@ impl Flows {
                     Ok((&frame + &rate * &jitter, rate))
                 }
             };
-            let flow =
-                Flow { label, path: traffic.path.clone(), pcp: traffic.pcp, launch: false, frame, counted, source };
+            let flow = Flow {
+                label,
+                path: traffic.path.clone(),
+                pcp: traffic.pcp,
+                launch: false,
+                frame,
+                size: traffic.frame(),
+                source,
+            };
             if traffic.kind == TrafficKind::Tcp {
                 // Acknowledgements go back through the other direction of each link. IP header and the
                 // longest TCP header, no data.
@@ -85,8 +90,8 @@ impl Flows {
                 let source = Err(format!("{label} come in bursts that nothing limits"));
                 let path = flow.path.iter().rev().map(|port| PortId(port.0 ^ 1)).collect();
                 let size = FrameSize::untagged(20 + 60);
-                let (frame, counted) = (bits(size.physical_bytes()), bits(size.socket_bytes()));
-                this.add(Flow { label, path, pcp: flow.pcp, launch: false, frame, counted, source });
+                let frame = bits(size.physical_bytes());
+                this.add(Flow { label, path, pcp: flow.pcp, launch: false, frame, size, source });
             }
             this.add(flow);
         }

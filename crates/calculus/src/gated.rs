@@ -8,9 +8,7 @@
 //! A class whose gate is open at the same time goes first or blocks as under strict priority. One that goes first may
 //! have waited for its own gate before: its frames count with what came during the longest of its own waits.
 //!
-//! With txtime-assist the kernel gives each frame of its own the next time at which it fits into the window, not before
-//! `txtime_delay`, and an etf queue releases it `delta` before. A frame that leaves the etf queue later than its launch
-//! time is dropped, so that none waits longer than `delta` there.
+//! With txtime-assist: see [`crate::assisted`]; shaped by credit: [`crate::gated_cbs`].
 
 use num_traits::Zero;
 use scenario::{BULK_FRAMES, Classes, GateSchedule, Open, PortId, Shaper, TaprioMode, Window};
@@ -20,22 +18,67 @@ use crate::exact::{Exact, Number, micros_up, seconds, whole};
 use crate::gates::{Frames, Opening, Turns};
 use crate::service::{Analysis, Service, goes_first};
 
-/// Why classes that share a window have no bound with launch times of the kernel's.
-const SHARED: &str = "taprio with txtime-assist is not bounded where classes share a window";
-
-/// Why a shaper behind gates has no bound.
-const CBS: &str = "cbs behind gates has no bound: by 802.1Q its credit stands still while the gate is shut; Linux' shaper gains \
-                   credit then, up to hiCredit, and loses what a shut gate keeps it from using, window by window";
-
 /// What Linux does not gate.
 const UNGATED: &str = "taprio with txtime-assist gates only classes with an etf queue below";
 
 /// Another class at the port.
-struct Other {
-    class: u8,
+pub(crate) struct Other {
+    pub(crate) class: u8,
     open: Open,
     /// Bits of its largest frame.
     largest: Exact,
+}
+
+/// The gates of a port as a class sees them.
+pub(crate) struct Gates<'a> {
+    pub(crate) port: PortId,
+    pub(crate) class: u8,
+    pub(crate) classes: &'a Classes,
+    pub(crate) schedule: &'a GateSchedule,
+    /// Bits a second.
+    pub(crate) line: Exact,
+    /// Linux keeps them.
+    pub(crate) linux: bool,
+    /// Other classes with frames whose gates open.
+    pub(crate) others: Vec<Other>,
+    /// Bits of their largest frame.
+    pub(crate) worst: Exact,
+}
+
+impl Gates<'_> {
+    /// How long `frames` of a bulk hold the line, and the one of another class behind it; by the standard one does.
+    fn held(&self, largest: &Exact, frames: u32) -> Exact {
+        match self.linux {
+            true => (largest * whole(frames) + &self.worst) / &self.line,
+            false => largest / &self.line,
+        }
+    }
+
+    /// Those whose gates are open while that of the class is.
+    pub(crate) fn beside(&self) -> Vec<&Other> {
+        let own = self.schedule.open(self.class);
+        self.others.iter().filter(|other| overlap(&own, &other.open, self.schedule.cycle)).collect()
+    }
+
+    /// How long any of these may hold the line.
+    pub(crate) fn blocked<'a>(&self, by: impl IntoIterator<Item = &'a Other>) -> Exact {
+        by.into_iter().map(|other| self.held(&other.largest, BULK_FRAMES)).max().unwrap_or_default()
+    }
+
+    /// The windows, with how long the line may still be taken when each opens.
+    pub(crate) fn openings(&self, windows: &[Window]) -> Vec<Opening> {
+        let taken = |window: &Window| {
+            let by = self.others.iter().map(|other| match last_close(&other.open, window.start, self.schedule.cycle) {
+                Last::Open => self.held(&other.largest, BULK_FRAMES),
+                Last::Closed(since) if self.linux => self.held(&other.largest, BULK_FRAMES - 1) - seconds(since),
+                Last::Closed(_) | Last::Never => Exact::zero(),
+            });
+            by.max().unwrap_or_default().max(Exact::zero())
+        };
+        let opening =
+            |window: &Window| Opening { start: seconds(window.start), end: seconds(window.end), taken: taken(window) };
+        windows.iter().map(opening).collect()
+    }
 }
 
 impl Analysis<'_> {
@@ -47,106 +90,74 @@ impl Analysis<'_> {
         schedule: &GateSchedule,
     ) -> Result<Service, String> {
         let line = whole(self.scenario.port_rate(port).0);
-        let linux = self.scenario.has_linux_gates(port);
         let others = self.others(port, class, schedule);
+        let worst = others.iter().map(|other| &other.largest).max().cloned().unwrap_or_default();
+        let linux = self.scenario.has_linux_gates(port);
+        let gates = Gates { port, class, classes, schedule, line, linux, others, worst };
         let assist = match schedule.mode {
             TaprioMode::TxtimeAssist { txtime_delay } => Some(txtime_delay),
             TaprioMode::Software | TaprioMode::FullOffload => None,
         };
-        // Frames of a bulk, and the one of another class behind it.
-        let worst = others.iter().map(|other| &other.largest).max().cloned().unwrap_or_default();
-        let held = |largest: &Exact, frames: u32| match linux {
-            true => (largest * whole(frames) + &worst) / &line,
-            false => largest / &line,
-        };
-        let blocked = others.iter().map(|other| held(&other.largest, BULK_FRAMES)).max().unwrap_or_default();
-        let delta = match classes.shapers.get(usize::from(class)) {
-            Some(Shaper::Cbs(_)) => return Err(CBS.into()),
-            Some(Shaper::Etf(etf)) => match (self.launched(port, class), assist) {
+        match (classes.shapers.get(usize::from(class)), assist) {
+            (Some(Shaper::Etf(etf)), _) => match (self.launched(port, class), assist) {
                 (Ok(()), _) => {
                     let wait = if etf.offload { Exact::zero() } else { seconds(etf.delta) };
+                    let latency = wait + gates.blocked(&gates.others);
                     let words = "behind gates, released by launch time: R = C, T = delta + what is on the line; what is later is lost";
-                    let latency = wait + blocked;
-                    return Ok(Service { rate: line, latency, lower: worst, turns: None, words: words.into() });
+                    Ok(Service { latency, lower: gates.worst, ..Service::alone(gates.line, words) })
                 }
-                (Err(reason), None) => return Err(reason),
-                (Err(_), Some(_)) => Some(etf.delta),
+                (Err(reason), None) => Err(reason),
+                (Err(_), Some(delay)) => self.assisted(&gates, etf, delay),
             },
-            Some(Shaper::None) | None if assist.is_some() => return Err(UNGATED.into()),
-            Some(Shaper::None) | None => None,
-        };
-        let sharing = |other: &&Other| overlap(&schedule.open(class), &other.open, schedule.cycle);
-        let beside: Vec<&Other> = others.iter().filter(sharing).collect();
-        if assist.is_some() && !beside.is_empty() {
-            return Err(SHARED.into());
+            (_, Some(_)) => Err(UNGATED.into()),
+            (Some(Shaper::Cbs(cbs)), None) => self.shaped_behind_gates(&gates, cbs),
+            (Some(Shaper::None) | None, None) => self.unshaped_behind_gates(gates),
         }
-        let (above_rate, above_bits) = self.going_first(port, class, classes, &beside)?;
-        let initial = beside.iter().map(|other| held(&other.largest, BULK_FRAMES)).max().unwrap_or_default();
-        let turns = match schedule.open(class) {
+    }
+
+    fn unshaped_behind_gates(&mut self, gates: Gates<'_>) -> Result<Service, String> {
+        let (port, class, line) = (gates.port, gates.class, &gates.line);
+        let beside = gates.beside();
+        let (above_rate, above_bits) = self.going_first(&gates)?;
+        let initial = gates.blocked(beside.iter().copied());
+        let turns = match gates.schedule.open(class) {
             Open::Always => None,
             Open::In(windows) => {
-                // Assisted, a frame gets its time whatever is on the line.
-                let before = if assist.is_some() { &[] } else { others.as_slice() };
-                let openings: Vec<Opening> = windows
-                    .iter()
-                    .map(|window| {
-                        let taken =
-                            before.iter().map(|other| match last_close(&other.open, window.start, schedule.cycle) {
-                                Last::Open => held(&other.largest, BULK_FRAMES),
-                                Last::Closed(since) if linux => held(&other.largest, BULK_FRAMES - 1) - seconds(since),
-                                Last::Closed(_) | Last::Never => Exact::zero(),
-                            });
-                        let taken = taken.max().unwrap_or_default().max(Exact::zero());
-                        Opening { start: seconds(window.start), end: seconds(window.end), taken }
-                    })
-                    .collect();
+                let openings = gates.openings(&windows);
                 let frames = self.frames(port, class, beside.is_empty());
-                let turns = Turns::new(seconds(schedule.cycle), line.clone(), &openings, &frames);
-                Some(turns.ok_or_else(|| no_room(class, &openings, &frames, &line))?)
+                let turns = Turns::new(seconds(gates.schedule.cycle), line.clone(), &openings, &frames);
+                Some(turns.ok_or_else(|| no_room(class, &openings, &frames, line))?)
             }
         };
         let open_rate = turns.as_ref().map_or_else(|| line.clone(), Turns::rate);
         let rate = &open_rate - &above_rate;
         if rate <= Exact::zero() {
-            return Err(format!(
-                "classes above {class} may take all of the {} bit/s that its windows hold",
-                Number(open_rate)
-            ));
+            return Err(taken(class, &open_rate));
         }
-        let gates = turns.as_ref().map_or_else(Exact::zero, |turns| turns.latency(&open_rate));
-        let mut latency = (&open_rate * (&gates + &initial) + &above_bits) / &rate;
+        let shut = turns.as_ref().map_or_else(Exact::zero, |turns| turns.latency(&open_rate));
+        let latency = (&open_rate * (&shut + &initial) + &above_bits) / &rate;
         let mut words = match &turns {
             None => "behind gates that are always open for it".to_owned(),
             Some(turns) => format!("behind gates, starts in {}: R = bits a gate cycle", turns.words()),
         };
-        words += &format!(", T = {} µs for the gates and {} µs for the line", micros_up(&gates), micros_up(&initial));
-        if !above_rate.is_zero() {
-            words += &format!(", r_H = {} bit/s, b_H = {} bit", Number(above_rate), Number(above_bits));
-        }
-        if let Some(delay) = assist {
-            latency += seconds(delay) + &blocked;
-            words += &format!(", txtime_delay {delay} and {} µs for the line behind it", micros_up(&blocked));
-            words += &delta.map_or_else(String::new, |delta| format!("; released up to {delta} earlier"));
-        }
-        let turns = turns.filter(|_| assist.is_none() && beside.is_empty());
-        Ok(Service { rate, latency, lower: worst, turns, words })
+        words += &format!(", T = {} µs for the gates and {} µs for the line", micros_up(&shut), micros_up(&initial));
+        words += &first_words(&above_rate, &above_bits);
+        let turns = turns.filter(|_| beside.is_empty());
+        Ok(Service { latency, lower: gates.worst.clone(), turns, ..Service::alone(rate, &words) })
     }
 
     /// Rate and bits of classes that go first and whose gates are open at the same time.
-    fn going_first(
-        &mut self,
-        port: PortId,
-        class: u8,
-        classes: &Classes,
-        beside: &[&Other],
-    ) -> Result<(Exact, Exact), String> {
+    pub(crate) fn going_first(&mut self, gates: &Gates<'_>) -> Result<(Exact, Exact), String> {
         let (mut sum_rate, mut sum_bits) = (Exact::zero(), Exact::zero());
-        for other in beside.iter().filter(|other| other.class > class) {
-            if matches!(classes.shapers.get(usize::from(other.class)), Some(Shaper::Cbs(_))) {
-                return Err(format!("a class that goes first: {CBS}"));
+        for other in gates.beside().into_iter().filter(|other| other.class > gates.class) {
+            let service = self.service_here(gates.port, other.class).map_err(|why| goes_first(other.class, &why))?;
+            if let Some([rate, bits]) = service.takes {
+                sum_rate += rate;
+                sum_bits += bits;
+                continue;
             }
-            let (burst, rate) = self.arrivals(port, other.class).map_err(|reason| goes_first(other.class, &reason))?;
-            let service = self.service_here(port, other.class)?;
+            let arrivals = self.arrivals(gates.port, other.class);
+            let (burst, rate) = arrivals.map_err(|reason| goes_first(other.class, &reason))?;
             // What came while it waited itself, and what comes.
             sum_bits += &burst + &rate * (service.latency + &burst / service.rate);
             sum_rate += rate;
@@ -167,7 +178,7 @@ impl Analysis<'_> {
             .collect()
     }
 
-    fn frames(&self, port: PortId, class: u8, alone: bool) -> Frames {
+    pub(crate) fn frames(&self, port: PortId, class: u8, alone: bool) -> Frames {
         let largest = self.flows.largest(self.scenario, port, class..class + 1);
         let members = self.members(port, class);
         let alike = alone && members.iter().all(|flow| self.flows.flows[*flow].frame == largest);
@@ -207,7 +218,20 @@ fn overlap(a: &Open, b: &Open, cycle: Nanos) -> bool {
     a.iter().any(|a| b.iter().any(|b| within(a, b) || within(b, a)))
 }
 
-fn no_room(class: u8, openings: &[Opening], frames: &Frames, line: &Exact) -> String {
+/// Why nothing is left for a class.
+pub(crate) fn taken(class: u8, open_rate: &Exact) -> String {
+    format!("classes above {class} may take all of the {} bit/s that its windows hold", Number(open_rate.clone()))
+}
+
+/// What goes first, for people.
+pub(crate) fn first_words(rate: &Exact, bits: &Exact) -> String {
+    match rate.is_zero() && bits.is_zero() {
+        true => String::new(),
+        false => format!(", r_H = {} bit/s, b_H = {} bit", Number(rate.clone()), Number(bits.clone())),
+    }
+}
+
+pub(crate) fn no_room(class: u8, openings: &[Opening], frames: &Frames, line: &Exact) -> String {
     let needed = micros_up(&(&frames.largest / line));
     match openings.iter().max_by_key(|opening| &opening.end - &opening.start - &opening.taken) {
         None => format!("the gate of class {class} never opens"),

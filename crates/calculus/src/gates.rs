@@ -119,6 +119,37 @@ impl Turns {
         }
     }
 
+    /// The same for the launch times of Linux', where a frame that is there as a turn begins has lost it, and those behind it
+    /// have, too. If it is `sure` that none before was, a frame finds the turn that has begun. It is there from `first` on,
+    /// up to `at`.
+    pub(crate) fn launch(&self, [first, at]: &[Exact; 2], ahead: &Exact, sure: bool) -> Exact {
+        let latest = |at: &Exact| {
+            let cycles = (at / &self.cycle).floor() - whole(1);
+            let origin = &cycles * &self.cycle;
+            let (at, mut ahead) = (at - &origin, ahead.clone());
+            let mut index = 0;
+            loop {
+                let turn = self.turn(index);
+                index += 1;
+                let within = sure && turn.begin < at && at < turn.last;
+                if turn.begin <= at && !within {
+                    continue;
+                }
+                let begin = if within { at.clone() } else { turn.begin.clone() };
+                let start = &begin + &ahead / &self.line;
+                if start <= turn.last {
+                    return origin + start;
+                }
+                ahead = (ahead - if within { (turn.last - begin) * &self.line } else { turn.work }).max(Exact::zero());
+            }
+        };
+        // The last begin at which it may be there.
+        let begins =
+            self.turns.iter().map(|turn| ((at - &turn.begin) / &self.cycle).floor() * &self.cycle + &turn.begin);
+        let met = begins.filter(|begin| begin >= first).max();
+        met.map_or_else(Exact::zero, |begin| latest(&begin)).max(latest(at))
+    }
+
     /// The turn of this number, counted on over the cycles.
     fn turn(&self, number: usize) -> Turn {
         let Turn { begin, last, work } = &self.turns[number % self.turns.len()];

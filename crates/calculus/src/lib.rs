@@ -27,11 +27,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assisted;
 mod curve;
 mod cycle;
 mod exact;
 mod flow;
 mod gated;
+mod gated_cbs;
 mod gates;
 mod linux_cbs;
 mod packet;

@@ -8,6 +8,7 @@
 use num_traits::{ToPrimitive, Zero};
 use scenario::{Open, PortId, Queue, Scenario, Stream};
 
+use crate::assisted::Assist;
 use crate::cycle::{Release, Scheduled};
 use crate::exact::{Exact, seconds, whole};
 use crate::flow::{latency, propagation, transmission};
@@ -102,6 +103,10 @@ struct Gated {
     /// When the gate is open, in seconds, and its cycle.
     windows: Vec<[Exact; 2]>,
     cycle: Exact,
+    /// The kernel's launch times.
+    assist: Option<Assist>,
+    /// No frame of its class is there as the gate opens but this flow's.
+    sure: bool,
     /// Start of the gates' cycle after the start of the streams' cycles.
     phase: Exact,
     /// Bits in front of a frame.
@@ -162,8 +167,14 @@ fn gated(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<Gated
     let Queue::Taprio { schedule, .. } = &scenario.port(port).queue else { return Ok(None) };
     let service = analysis.service(port, class)?;
     let (Some(turns), Open::In(windows)) = (service.turns.clone(), schedule.open(class)) else { return Ok(None) };
+    if service.assist.is_some() && analysis.has_launch(flow, port) {
+        return Ok(None);
+    }
     let frame = analysis.flows.flows[flow].frame.clone();
-    let (burst, _) = analysis.arrivals(port, class)?;
+    let (burst, rate) = analysis.arrivals(port, class)?;
+    let longest = windows.iter().map(|window| seconds(window.length())).max().unwrap_or_default();
+    // No two of its frames come within a window.
+    let sure = analysis.members(port, class) == [flow] && &burst + &rate * longest < &frame * whole(2);
     let wait = (burst - &frame) / &service.rate + &service.latency;
     let largest = analysis.flows.largest(scenario, port, class..class + 1);
     let oldest = &wait + transmission(scenario, port, &largest);
@@ -179,6 +190,8 @@ fn gated(analysis: &mut Analysis, flow: usize, at: usize) -> Result<Option<Gated
         turns,
         windows: windows.iter().map(|window| [seconds(window.start), seconds(window.end)]).collect(),
         cycle: seconds(schedule.cycle),
+        assist: service.assist,
+        sure,
         phase: seconds(scenario.gate_phase(port)),
         ahead,
         wait,
@@ -199,11 +212,18 @@ fn walk(legs: &[Leg], leaves: [Exact; 2], first: &[Exact; 2]) -> Scheduled {
                 late += longest;
             }
             Leg::Gated(gated) => {
-                let Gated { turns, windows, cycle, phase, ahead, wait, bridge, line, clocks } = &**gated;
+                let Gated { turns, windows, cycle, assist, sure, phase, ahead, wait, bridge, line, clocks } = &**gated;
                 early += bridge;
                 late += bridge;
-                let latest = turns.start(&(&late - phase + clocks), ahead) + phase + clocks;
-                let earliest = opens(windows, cycle, &(&early - phase - clocks)) + phase - clocks;
+                let there = [&early - phase - clocks, &late - phase + clocks];
+                let (earliest, latest) = match assist {
+                    None => (opens(windows, cycle, &there[0]), turns.start(&there[1], ahead)),
+                    Some(Assist { delay, delta, after, .. }) => {
+                        let there = there.map(|at| at + delay);
+                        (opens(windows, cycle, &there[0]) - delta, turns.launch(&there, ahead, *sure) + after)
+                    }
+                };
+                let (earliest, latest) = (earliest + phase - clocks, latest + phase + clocks);
                 late = latest.min(&late + wait);
                 early = earliest.max(early);
                 if number == 0 {

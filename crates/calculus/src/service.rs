@@ -14,7 +14,7 @@
 //!   b_H + r_H·t, R = C − r_H and T = (L_N + b_H)/R.
 //! * A shaped class above may be waiting for credit, so its arrivals say nothing; but what it sends
 //!   within t is at most R_A·t + highest − lowest credit = R_A·t + R_A·T_A + L_A·(C − R_A)/C, whatever arrives.
-//! * Behind gates: see [`crate::gates`] and [`crate::gated`].
+//! * Behind gates: see [`crate::gates`] and [`crate::gated`], [`crate::assisted`] and [`crate::gated_cbs`].
 //! * Released by launch time: as if it came when it is released, `delta` before the launch without offload. A frame that
 //!   an etf queue drops has no delay.
 //! * Shaped: start(n) is where credit says, arrival(k) + (credit at start + B(k..n))/R. Credit above zero is
@@ -38,6 +38,7 @@ use scenario::{Classes, Credits, PortId, Queue, Scenario, Shaper};
 use units::Rate;
 
 use crate::Options;
+use crate::assisted::Assist;
 use crate::exact::{Exact, Number, bits, seconds, whole};
 use crate::flow::{Flows, latency, transmission};
 use crate::gates::Turns;
@@ -54,14 +55,26 @@ pub(crate) struct Service {
     pub(crate) lower: Exact,
     /// When frames may start, behind gates that are not always open.
     pub(crate) turns: Option<Turns>,
+    /// The kernel's launch times, where it gives them.
+    pub(crate) assist: Option<Assist>,
+    /// Rate and bits ahead of it that a shaped class behind gates takes of the line at most, whatever comes to it.
+    pub(crate) takes: Option<[Exact; 2]>,
     /// How rate and latency came about, for people.
     pub(crate) words: String,
 }
 
 impl Service {
     /// Nobody else in front of the line.
-    fn alone(rate: Exact, words: &str) -> Self {
-        Self { rate, latency: Exact::zero(), lower: Exact::zero(), turns: None, words: words.into() }
+    pub(crate) fn alone(rate: Exact, words: &str) -> Self {
+        Self {
+            rate,
+            latency: Exact::zero(),
+            lower: Exact::zero(),
+            turns: None,
+            assist: None,
+            takes: None,
+            words: words.into(),
+        }
     }
 }
 
@@ -140,6 +153,9 @@ impl<'a> Analysis<'a> {
     fn find_service(&mut self, port: PortId, class: u8) -> Result<Service, String> {
         let scenario = self.scenario;
         let line = whole(scenario.port_rate(port).0);
+        if let Some(credits) = self.linux_credits(port, class) {
+            self.keeps_fractions(port, class, &credits)?;
+        }
         match &scenario.port(port).queue {
             Queue::Fifo => Ok(Service::alone(line, "one queue: R = C, T = 0")),
             Queue::Cbs(cbs) => {
@@ -237,7 +253,7 @@ impl<'a> Analysis<'a> {
         if !top {
             words += &format!(", r_H = {} bit/s, b_H = {} bit", Number(above_rate), Number(above_bits.clone()));
         }
-        Ok(Service { rate, latency: (blocking + above_bits) / residual, lower, turns: None, words })
+        Ok(Service { latency: (blocking + above_bits) / residual, lower, ..Service::alone(rate, &words) })
     }
 
     /// A port that sends whenever something waits, in an order of its own.
@@ -254,7 +270,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// What Linux is told of a class that it shapes itself.
-    fn linux_credits(&self, port: PortId, class: u8) -> Option<Credits> {
+    pub(crate) fn linux_credits(&self, port: PortId, class: u8) -> Option<Credits> {
         self.scenario.linux_credits(port).get(usize::from(class)).copied().flatten()
     }
 
@@ -319,6 +335,8 @@ impl<'a> Analysis<'a> {
             let position = start + offset;
             let path = &self.flows.flows[flow].path;
             uncertain += &service.latency + latency(scenario, path[position + 1]);
+            // None is faster.
+            uncertain -= service.assist.as_ref().map_or_else(Exact::zero, |assist| assist.least.clone());
             if position + 1 < index {
                 uncertain += transmission(scenario, path[position], &(&stretch.largest - &frame));
             }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use units::{FrameSize, Nanos, Rate};
 
+use crate::counted::Counted;
 use crate::diagnostic::Sink;
 use crate::hosts::Hosts;
 use crate::links::Links;
@@ -87,16 +88,21 @@ impl Model<'_> {
                 // The sum is above the rate for the same reason.
                 return;
             }
-            let need = need(at.queue, class, at.index, &self.streams.list, false);
-            if u128::from(cbs.idle_slope.0) * 1_000_000 < need {
+            let counted = at.queue.counted(class, &self.hosts.list[self.ports.list[at.index].host.0].kind);
+            let need = need(at.queue, class, at.index, &self.streams.list, counted, false);
+            // Linux is told whole kbit/s, rounded up.
+            let told = if counted.is_hardware() { cbs.idle_slope.0 } else { cbs.idle_slope.0.next_multiple_of(1_000) };
+            if u128::from(told) * 1_000_000 < need {
                 let need = Rate(need.div_ceil(1_000_000_000) as u64 * 1_000);
                 if said.insert((span.clone(), "need", class)) {
                     sink.warning(
                         span,
                         format!(
-                            "idle_slope {} at {} is less than the {need} its streams need: they are delayed more with \
+                            "idle_slope {} at {} is less than the {need} its streams need{}: they are delayed more with \
                              every frame, and lost when the queue is full",
-                            cbs.idle_slope, at.name
+                            cbs.idle_slope,
+                            at.name,
+                            if counted == Counted::Socket { " without FCS, preamble and gap, as Linux counts" } else { "" }
                         ),
                         format!("{need} or more would do"),
                         "write `idle_slope = \"100%\"` or more; leave it when this is what is to be seen",
@@ -210,7 +216,7 @@ impl Model<'_> {
             for share in &draft.shares {
                 let used = (0..self.ports.list.len()).any(|port| {
                     self.ports.draft_of[port] == Some(index)
-                        && need(&draft.queue, share.value.0, port, &self.streams.list, false) > 0
+                        && need(&draft.queue, share.value.0, port, &self.streams.list, Counted::Line, false) > 0
                 });
                 if !used {
                     sink.warning(
@@ -233,7 +239,7 @@ impl Model<'_> {
         for port in 0..self.ports.list.len() {
             let rate = self.rate(port);
             // One class holds them all in a FIFO, which is what load on the link means.
-            let load = need(&Queue::Fifo, 0, port, &self.streams.list, false);
+            let load = need(&Queue::Fifo, 0, port, &self.streams.list, Counted::Line, false);
             if load <= u128::from(rate.0) * 1_000_000 {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use units::{FrameSize, Rate};
 
-use crate::model::{Forwarder, HostKind, PortId, Scenario, Stream};
+use crate::model::{PortId, Scenario, Stream};
 use crate::queue::Cbs;
 
 /// The longest frame that anybody may send on a line: 1500 B of payload, tagged, with FCS, preamble and gap.
@@ -100,8 +100,7 @@ impl Scenario {
     /// a NIC nor a switch does.
     pub fn linux_credits(&self, port: PortId) -> Vec<Option<Credits>> {
         let at = self.port(port);
-        let hardware = matches!(self.host(at.host).kind, HostKind::Bridge { forwarder: Forwarder::Hardware, .. });
-        let software = |class: usize| at.queue.cbs(class as u8).is_some_and(|cbs| !hardware && !cbs.offload);
+        let software = |class: usize| !at.queue.counted(class as u8, &self.host(at.host).kind).is_hardware();
         let all = self.credits(port, self.port_rate(port));
         all.into_iter().enumerate().map(|(class, credits)| credits.filter(|_| software(class))).collect()
     }

@@ -1,8 +1,8 @@
 //! When gates are open, and who keeps them.
 
-use units::Nanos;
+use units::{Nanos, Rate};
 
-use crate::model::{Forwarder, HostKind, PortId, Scenario};
+use crate::model::{PortId, Scenario};
 use crate::queue::{GateEntry, GateSchedule, Queue, TaprioMode};
 
 /// Frames of one queue that Linux hands to the driver at once from a root that has all queues of a device: one, and up to
@@ -66,6 +66,17 @@ impl GateSchedule {
     }
 }
 
+impl GateSchedule {
+    /// At which slope the credit of a class rises while its gate is open, so that it is `idle` in the mean of the cycle
+    /// (operIdleSlope, 802.1Q §8.6.8.2); at most `line`.
+    pub fn slope_while_open(&self, class: u8, idle: Rate, line: Rate) -> Rate {
+        let Open::In(windows) = self.open(class) else { return idle };
+        let open: i64 = windows.iter().map(|window| window.length().0).sum();
+        let slope = u128::from(idle.0) * self.cycle.0 as u128 / open.max(1) as u128;
+        Rate(u64::try_from(slope).unwrap_or(u64::MAX).min(line.0))
+    }
+}
+
 impl Scenario {
     /// From the start of a cycle of the scenario to the next start of the gates' cycle at a port; zero without gates.
     pub fn gate_phase(&self, port: PortId) -> Nanos {
@@ -81,8 +92,7 @@ impl Scenario {
     /// Whether the Linux kernel keeps the gates of a port, without hardware: it hands several frames to the driver at
     /// once, which are then on the line beyond their gates. Others start a frame only if it ends within its window.
     pub fn has_linux_gates(&self, port: PortId) -> bool {
-        let hardware =
-            matches!(self.host(self.port(port).host).kind, HostKind::Bridge { forwarder: Forwarder::Hardware, .. });
+        let hardware = self.host(self.port(port).host).kind.is_hardware();
         match &self.port(port).queue {
             Queue::Taprio { schedule, .. } => !hardware && schedule.mode != TaprioMode::FullOffload,
             _ => false,

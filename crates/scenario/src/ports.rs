@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use units::{Nanos, Rate};
 
+use crate::counted::Counted;
 use crate::diagnostic::Sink;
 use crate::hosts::{self, Hosts};
 use crate::installation::Nic;
@@ -298,11 +299,11 @@ pub(crate) fn through(port: usize, streams: &[Stream]) -> impl Iterator<Item = &
 }
 
 /// What the streams of a class need at a port, in millionths of a bit per second; rounded up or down for each.
-pub(crate) fn need(queue: &Queue, class: u8, port: usize, streams: &[Stream], up: bool) -> u128 {
+pub(crate) fn need(queue: &Queue, class: u8, port: usize, streams: &[Stream], counted: Counted, up: bool) -> u128 {
     through(port, streams)
         .filter(|stream| queue.class_of(stream.pcp) == class)
         .map(|stream| {
-            let bits = u128::from(stream.frame().physical_bits()) * 1_000_000_000_000_000;
+            let bits = u128::from(counted.bytes(stream.frame())) * 8_000_000_000_000_000;
             let cycle = stream.cycle.0 as u128;
             if up { bits.div_ceil(cycle) } else { bits / cycle }
         })
@@ -315,7 +316,7 @@ fn resolve(draft: &QueueDraft, port: usize, streams: &[Stream]) -> Queue {
     let mut queue = draft.queue.clone();
     for share in &draft.shares {
         let (class, share) = share.value;
-        let need = need(&draft.queue, class, port, streams, true);
+        let need = need(&draft.queue, class, port, streams, Counted::Line, true);
         let bits = (need * u128::from(share)).div_ceil(1_000_000_000_000);
         let slope = Rate((bits.div_ceil(SLOPE_STEP) * SLOPE_STEP) as u64);
         match &mut queue {

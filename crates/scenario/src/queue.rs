@@ -110,6 +110,11 @@ pub enum TaprioMode {
 }
 
 impl Queue {
+    /// Whether it has gates.
+    pub fn is_gated(&self) -> bool {
+        matches!(self, Self::Taprio { .. })
+    }
+
     /// The name `tc` has for it.
     pub fn kind(&self) -> &'static str {
         match self {

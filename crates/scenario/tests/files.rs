@@ -156,13 +156,13 @@ fn slopes_in_percent_are_resolved_port_by_port() {
         assert_eq!(classes.shapers[1], Shaper::Cbs(Cbs { idle_slope: Rate(3_232_000), offload: false }));
     }
     // Without the answer nothing goes back, and nothing is shaped there.
-    let one_way = scenario.source.replace("echo = true\n", "").replace("100%", "80%");
+    let one_way = scenario.source.replace("echo = true\n", "").replace("100%", "75%");
     let (scenario, warnings) = read_with_warnings(&one_way, "").unwrap();
-    assert_eq!(scenario.ports[0].queue.cbs(1).unwrap().idle_slope, Rate(2_586_000));
+    assert_eq!(scenario.ports[0].queue.cbs(1).unwrap().idle_slope, Rate(2_424_000));
     assert_eq!(scenario.ports[1].queue.cbs(1), None);
     assert_eq!(warnings.list().len(), 1);
     assert!(
-        warnings.list()[0].message.contains("is less than the 3232kbit/s its streams need"),
+        warnings.list()[0].message.contains("is less than the 2464kbit/s its streams need"),
         "{}",
         warnings.render()
     );

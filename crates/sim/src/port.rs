@@ -143,10 +143,11 @@ impl OutputPort {
                     Keeper::Hardware(Gates::new(schedule, making.gates, classes.shapers.len()))
                 };
                 let mut made = shaped(classes);
-                if let Keeper::Hardware(gates) = &gates {
+                if matches!(gates, Keeper::Hardware(_)) {
                     for (index, shaper) in classes.shapers.iter().enumerate() {
                         if let Shaper::Cbs(cbs) = shaper {
-                            made[index].credit = Some(Credit::new(gates.slope(index, cbs.idle_slope, rate), rate));
+                            let slope = schedule.slope_while_open(index as u8, cbs.idle_slope, rate);
+                            made[index].credit = Some(Credit::new(slope, rate));
                         }
                     }
                 }

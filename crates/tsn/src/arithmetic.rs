@@ -2,12 +2,10 @@
 
 use units::{Nanos, Rate, Tai};
 
-pub use scenario::{Credits, LONGEST_FRAME_BYTES, Reservation, credits};
+pub use scenario::{Credits, LINE_OVERHEAD_BYTES, LONGEST_FRAME_BYTES, Reservation, credits};
 
 /// The shortest interval of a gate schedule holds this much at the speed of the link (`taprio_change` of Linux).
 pub const SHORTEST_INTERVAL_BYTES: u32 = 60;
-/// What `stab overhead` adds to the length that a qdisc counts: FCS 4, preamble and start delimiter 8, gap 12.
-pub const LINE_OVERHEAD_BYTES: u32 = 24;
 /// What a preempted frame may still send before an express frame begins: 63 B that cannot be cut, and 20 B of
 /// preamble and gap behind it; a fragment's last 4 B are a checksum that comes on top (802.3br).
 const UNCUT_BYTES: u32 = 63 + 20 - 4;

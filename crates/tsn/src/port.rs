@@ -1,6 +1,6 @@
 //! A port as Linux sees it: its interface, its driver, which class is which `tc` and which queue.
 
-use scenario::{Credits, Kernel, Nic, PortId, Queue, Scenario, Shaper, Stream, TaprioMode, Traffic};
+use scenario::{Counted, Credits, Kernel, Nic, PortId, Queue, Scenario, Shaper, Stream, TaprioMode, Traffic};
 use units::{FrameSize, Nanos, Rate};
 
 use crate::drivers::{self, Driver, First};
@@ -44,6 +44,8 @@ pub struct LinuxPort<'a> {
     pub places: Vec<Place>,
     /// Slopes and credits of each class that is shaped by credit.
     pub credits: Vec<Option<Credits>>,
+    /// What each class counts of a frame that is shaped by credit.
+    pub counted: Vec<Counted>,
     /// Streams that leave here, each direction once.
     pub streams: Vec<&'a Stream>,
     /// Other traffic that leaves here.
@@ -92,6 +94,7 @@ impl<'a> LinuxPort<'a> {
             shift: port.shift,
             places: places(&port.queue, driver, kernel),
             credits: scenario.credits(id, driver.speed(scenario.port_rate(id))),
+            counted: (0..8).map(|class| scenario.counted(id, class)).collect(),
             streams: streams.collect(),
             traffic: scenario.traffic.iter().filter(|traffic| traffic.path.contains(&id)).collect(),
         }
@@ -148,14 +151,6 @@ impl<'a> LinuxPort<'a> {
     pub fn frames_of(&self, class: u8) -> Vec<FrameSize> {
         let traffic = self.traffic.iter().filter(|traffic| self.queue.class_of(traffic.pcp) == class);
         self.streams_of(class).map(Stream::frame).chain(traffic.map(|traffic| traffic.frame())).collect()
-    }
-
-    /// Whether gates are kept by the kernel's timers or its launch times, with the overhead of a line told to it.
-    pub fn counts_the_line(&self) -> bool {
-        matches!(
-            self.queue,
-            Queue::Taprio { schedule, .. } if schedule.mode != TaprioMode::FullOffload
-        )
     }
 
     /// The mask of gates as `tc` has it: bit = `tc`, where the scenario has bit = class.

@@ -1,6 +1,6 @@
 //! Queue disciplines: the steps of `tc` for a port.
 
-use scenario::{Cbs, Classes, Etf, GateSchedule, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
+use scenario::{Cbs, Classes, Counted, Etf, GateSchedule, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
 use units::{Nanos, Rate};
 
 use crate::arithmetic::{self, Credits, LINE_OVERHEAD_BYTES, LONGEST_FRAME_BYTES};
@@ -296,8 +296,11 @@ fn cbs_reason(port: &LinuxPort<'_>, class: u8, cbs: &Cbs, credits: &Credits) -> 
     lines.push(format!(
         "locredit = ⌊{longest} B · sendslope / {speed}⌋: one frame of its longest out of an empty account"
     ));
-    let counted =
-        if cbs.offload || port.counts_the_line() { "all of it" } else { "24 B less, without FCS, preamble and gap" };
+    let counted = if port.counted[usize::from(class)] == Counted::Socket {
+        "24 B less, without FCS, preamble and gap"
+    } else {
+        "all of it"
+    };
     lines.push(format!("Of a frame on the line the shaper counts {counted}."));
     lines
 }

@@ -4,9 +4,11 @@ use downbeat_scenario::{Severity, read_with_warnings};
 
 use super::{CLASSES, RIGHT, all, error, warning};
 
+const MAP: &str = "map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]";
+
 #[test]
 fn maps_and_classes() {
-    let map = "map = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]";
+    let map = MAP;
     error((map, "map = [0, 0, 0, 0, 0, 0, 0, 1]"), "`map` has 8 entries", 20, "[0, 0, 0, 0, 0, 0, 0, 1]", map);
     let seventeen = map.replace("0]", "0, 0]");
     let list = seventeen.trim_start_matches("map = ");
@@ -62,16 +64,17 @@ fn slopes() {
         "\"2Gbit/s\"",
         "lower the slope",
     );
-    let (from, to) = with("3Mbit/s");
+    let (from, to) = with("2463kbit/s");
     warning(
         (&from, &to),
-        "idle_slope 3Mbit/s at pub → br is less than the 3232kbit/s its streams need",
+        "idle_slope 2463kbit/s at pub → br is less than the 2464kbit/s its streams need without FCS, preamble and gap, as Linux \
+         counts",
         20,
-        "\"3Mbit/s\"",
+        "\"2463kbit/s\"",
         "\"100%\"",
     );
-    let (from, to) = with("80%");
-    warning((&from, &to), "idle_slope 2586kbit/s", 20, "\"80%\"", "\"100%\"");
+    let (from, to) = with("75%");
+    warning((&from, &to), "idle_slope 2424kbit/s", 20, "\"75%\"", "\"100%\"");
     let (from, to) = with("800Mbit/s");
     warning((&from, &to), "reserve 800Mbit/s of the link's 1Gbit/s", 20, "\"800Mbit/s\"", "other traffic");
     let (from, to) = with("-1%");
@@ -85,6 +88,46 @@ fn slopes() {
     assert!(all(&RIGHT.replace(&from, &to)).is_empty());
     let root = RIGHT.replace(&format!("root = \"mqprio\", {CLASSES}"), "root = \"cbs\", idle_slope = \"110%\"");
     assert_eq!(all(&root).list(), []);
+}
+
+/// One frame of 101 bytes a cycle: 80 % of the line is enough for a shaper that counts 77 of them, 75 % is not.
+#[test]
+fn slopes_are_held_to_what_the_shaper_counts() {
+    let at = |who: &str, queue: &str, slope: &str| {
+        let cbs = format!("cbs = {{ idle_slope = \"{slope}\"");
+        let queue = queue.replace("{}]", &format!("{{ {cbs} }} }}]"));
+        let text = RIGHT
+            .replace("kind = \"bridge\"", &format!("kind = \"bridge\"\n{who}"))
+            .replace("at = [\"pub\", \"loop\"]", "at = \"br\"")
+            .replace(&format!("root = \"mqprio\", {CLASSES}"), &queue);
+        let found = all(&text);
+        assert!(found.list().len() < 2, "{}", found.render());
+        found.list().first().map(|diagnostic| {
+            assert!(diagnostic.message.contains("is less than the"), "{}", found.render());
+            assert!(diagnostic.message.contains("delayed more with every frame"), "{}", found.render());
+        })
+    };
+    let mqprio = format!("root = \"mqprio\", {MAP}, classes = [{{}}, {{}}]");
+    let offloaded = mqprio.replace("{}]", "{ cbs = { idle_slope = \"SLOPE\", offload = true } }]");
+    let taprio = format!(
+        "root = \"taprio\", {MAP}, classes = [{{}}, {{}}], schedule = [{{ gates = [0, 1], interval = \"200us\" }}, {{ gates = \
+         [0], interval = \"50us\" }}]"
+    );
+    let full = format!("{taprio}, mode = \"full-offload\"");
+    for (who, queue, limit_kbit) in [
+        ("", &mqprio, 2_464),
+        ("forwarder = \"hardware\"", &mqprio, 3_232),
+        ("", &offloaded, 3_232),
+        // `stab overhead` adds what Linux does not count.
+        ("", &taprio, 3_232),
+        ("", &full, 2_464),
+    ] {
+        let told = |slope: &str| at(who, &queue.replace("SLOPE", slope), slope).is_some();
+        assert!(told(&format!("{}kbit/s", limit_kbit - 1)), "{who} {queue}");
+        assert!(!told(&format!("{limit_kbit}kbit/s")), "{who} {queue}");
+        assert_eq!(told("80%"), limit_kbit > 2_464, "{who} {queue}");
+        assert!(told("75%"), "{who} {queue}");
+    }
 }
 
 #[test]

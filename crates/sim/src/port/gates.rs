@@ -2,7 +2,7 @@
 //! goes before the gate closes.
 
 use scenario::{GateSchedule, Open, Window};
-use units::{Nanos, Picos, Rate};
+use units::{Nanos, Picos};
 
 /// When frames of a class may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +45,6 @@ impl Gates {
             Some(if since <= last { Picos::ZERO } else { self.cycle - since })
         };
         windows.iter().filter_map(wait).min().map_or(Start::Never, |wait| Start::At(now + wait))
-    }
-
-    /// At which slope credit rises while the gate is open, so that it is `idle` in the mean of the cycle (operIdleSlope,
-    /// §8.6.8.2); at most `line`.
-    pub(crate) fn slope(&self, class: usize, idle: Rate, line: Rate) -> Rate {
-        let Open::In(windows) = &self.open[class] else { return idle };
-        let open: i64 = windows.iter().map(|window| window.length().to_picos().0).sum();
-        let slope = u128::from(idle.0) * self.cycle.0 as u128 / open.max(1) as u128;
-        Rate(u64::try_from(slope).unwrap_or(u64::MAX).min(line.0))
     }
 
     /// Whether a gate is open at an instant, and until when that stays so.

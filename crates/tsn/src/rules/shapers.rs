@@ -1,6 +1,6 @@
 //! Rules of credit-based shapers and of launch times.
 
-use scenario::{BULK_FRAMES, Cbs, Etf, Queue, Shaper, Stream};
+use scenario::{BULK_FRAMES, Cbs, Counted, Etf, Queue, Shaper, Stream};
 use units::{Nanos, Rate};
 
 use super::{Checked, Finding, Severity};
@@ -74,8 +74,8 @@ fn counted(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) 
     if line == 0 || slope >= line {
         return;
     }
-    // A slope that is too small for everybody is a warning of the scenario's reader.
-    if !cbs.offload && !at.port.counts_the_line() && slope >= software {
+    // A slope that is too small for what its shaper counts is a warning of the scenario's reader.
+    if at.port.counted[usize::from(class)] == Counted::Socket && slope.next_multiple_of(1_000) >= software {
         findings.push(at.finding(
             "slope-enough-in-software-only",
             Severity::Note,
@@ -94,41 +94,44 @@ fn counted(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) 
 }
 
 /// Linux counts whole bytes of credit, and forgets the rest of a byte each time it looks while the class waits: beside a busy
-/// class at the end of each of its frames.
+/// class at the end of each of its frames. Told where there is no bound for that reason.
 fn byte_fractions(at: &Checked<'_>, class: u8, cbs: &Cbs, findings: &mut Vec<Finding>) {
-    let counted = |stream: &Stream| {
-        let frame = stream.frame();
-        if at.port.counts_the_line() { frame.physical_bytes() } else { frame.socket_bytes() }
-    };
-    let need = need(at, class, counted);
-    // Between two looks at the soonest, if the others' frames are the longest.
-    let apart = arithmetic::line_time(at.port.speed(), LONGEST_FRAME_BYTES).0 as u128;
-    const BITS_AND_NS: u128 = 8 * 1_000_000_000;
-    let earned = |bits_per_second: u64| u128::from(bits_per_second) * apart / BITS_AND_NS;
-    let kept = (earned(cbs.idle_slope.0) * BITS_AND_NS / apart) as u64;
-    if cbs.offload || need == 0 || cbs.idle_slope.0 < need || kept >= need {
+    let Some(long_run) = at.scenario.long_run(at.port.id, class) else { return };
+    let slope = Rate(cbs.idle_slope.0.next_multiple_of(1_000));
+    if at.port.streams_of(class).next().is_none() || !long_run.loses(slope) {
         return;
     }
-    let bytes = (u128::from(need) * apart).div_ceil(BITS_AND_NS);
-    let enough = Rate(((bytes * BITS_AND_NS).div_ceil(apart) as u64).next_multiple_of(1_000));
+    let earned = match (long_run.between, long_run.earned(slope)) {
+        (Some(between), Some(bytes)) => {
+            format!(", and earns {bytes} whole bytes in the {} of the shortest frame of others", span(between))
+        }
+        _ => String::new(),
+    };
+    let (needed, mend) = match long_run.enough() {
+        Some(enough) => (
+            format!("{enough} or more"),
+            format!("write `idle_slope = \"{enough}\"` or more, or leave the shaping to the NIC (`offload = true`)"),
+        ),
+        None => (
+            "longer frames of others, or fewer".into(),
+            "leave the shaping to the NIC (`offload = true`), or give its streams a class above or without shaper"
+                .into(),
+        ),
+    };
     findings.push(at.finding(
         "slope-lost-to-byte-fractions",
         Severity::Warning,
         [
             format!(
-                "idle_slope {} of class {class} earns {} whole bytes in the {} of a frame of others: beside a busy class it is \
-                 {}, its streams need {}",
+                "idle_slope {} of class {class} has {} of the line to serve{earned}",
                 cbs.idle_slope,
-                earned(cbs.idle_slope.0),
-                span(Nanos(apart as i64)),
-                Rate(kept),
-                Rate(need)
+                Rate(long_run.arriving)
             ),
             format!(
-                "{bytes} bytes in that time: the software shaper forgets the rest of a byte at the end of every frame of others, \
-                 there is no bound then; shorter frames of others cost more"
+                "{needed}: the software shaper forgets the rest of a byte at the end of every frame of others, and up to three \
+                 bytes a frame of its own; there is no bound then"
             ),
-            format!("write `idle_slope = \"{enough}\"` or more, or leave the shaping to the NIC (`offload = true`)"),
+            mend,
         ],
         "Linux 6.12.117, timediff_to_credits; tried",
     ));
