@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use measure::{JoinClocks, MOST_MESSAGES};
+use measure::{JoinClocks, JoinError, MOST_MESSAGES, ResultsError};
 use units::Nanos;
 
 use crate::output::{self, Failure, Outcome};
@@ -37,6 +37,17 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What cannot be written is the machine's, all else the input's.
+fn failure(error: JoinError) -> Failure {
+    let text = error.to_string();
+    match error {
+        JoinError::Results(ResultsError::DiskFull { .. } | ResultsError::Io { doing: "write" | "create", .. }) => {
+            Failure::machine(text)
+        }
+        _ => Failure::input(text),
+    }
+}
+
 impl Arguments {
     pub(crate) fn execute(self) -> Outcome {
         if self.out.join("run.json").exists() {
@@ -47,11 +58,10 @@ impl Arguments {
         }
         let clocks = self.clock_error.map_or_else(|| JoinClocks::Watched(self.clock.clone()), JoinClocks::Given);
         let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
-        let clocks: String = self.clock.iter().map(|dir| format!(" --clock {}", dir.display())).collect();
+        let named: String = self.clock.iter().map(|dir| format!(" --clock {}", dir.display())).collect();
         let error = self.clock_error.map_or_else(String::new, |error| format!(" --clock-error {}ns", error.0));
-        let command = format!("downbeat join {}{error}{clocks} --out {}", dirs.join(" "), self.out.display());
-        let run = measure::join_into(&self.dirs, clocks, (&self.out, &command), MOST_MESSAGES)
-            .map_err(|error| Failure::input(error.to_string()))?;
+        let command = format!("downbeat join {}{error}{named} --out {}", dirs.join(" "), self.out.display());
+        let run = measure::join_into(&self.dirs, clocks, (&self.out, &command), MOST_MESSAGES).map_err(failure)?;
         if self.json {
             output::json(&run)?;
         } else {

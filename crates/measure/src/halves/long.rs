@@ -114,13 +114,8 @@ impl Joining<'_> {
     /// Notes in which cycles both ends of each stream were there.
     fn meet(&mut self, ends: &[[Option<(i64, i64)>; 2]]) -> Result<(), JoinError> {
         let both = |log: &&mut crate::collect::StreamLog| !log.ends.iter().any(|end| end.elsewhere);
-        let met = self
-            .collector
-            .streams
-            .iter_mut()
-            .zip(ends)
-            .filter(|(log, _)| both(&log))
-            .map(|(log, ends)| log.meet(*ends));
+        let met =
+            self.collector.streams.iter_mut().zip(ends).filter(|(log, _)| both(log)).map(|(log, ends)| log.meet(*ends));
         if met.filter(Result::is_ok).count() > 0 {
             return Ok(());
         }
