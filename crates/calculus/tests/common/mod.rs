@@ -25,6 +25,7 @@ impl Line {
                 publish: Fraction(600_000_000),
             },
             publisher_id,
+            ssh: None,
         };
         let mut hosts = vec![host("w".into(), HostKind::Station, 1)];
         for number in 1..rates.len() {
