@@ -65,6 +65,12 @@ fn cbs(kbit: i64) -> Shaper {
     Shaper::Cbs(Cbs { idle_slope: Rate(kbit as u64 * 1_000), offload: false })
 }
 
+/// The lowest class without a shaper, the others with one.
+fn shaped(of: &mut impl FnMut(i64, i64) -> i64, count: usize) -> Vec<Shaper> {
+    let slopes = [5_000, 50_000, 98_688, 200_000];
+    std::iter::once(Shaper::None).chain((1..count).map(|_| cbs(slopes[of(0, 3) as usize]))).collect()
+}
+
 #[test]
 fn software_taprio_at_random() {
     compare_seeds(0..12, &[], |seed| {
@@ -137,11 +143,26 @@ fn software_taprio_over_shapers() {
         let count = of(2, 4) as usize;
         let base = of(-300_000, 300_000);
         let entries = entries(&mut of, count);
-        let mut shapers: Vec<Shaper> =
-            (1..count).map(|_| cbs([5_000, 50_000, 98_688, 200_000][of(0, 3) as usize])).collect();
-        shapers.insert(0, Shaper::None);
+        let shapers = shaped(&mut of, count);
         let queue = taprio(shapers, SOFTWARE, base, &entries);
         Case { name: format!("taprio in software over cbs, random {seed}"), queue, frames: arrivals(&mut of, 250) }
+    });
+}
+
+/// Linux takes it, and gives launch times that no shaper heeds: gates do not count.
+#[test]
+fn assisting_taprio_over_shapers() {
+    compare_seeds(7_000..7_004, &[], |seed| {
+        let mut of = source(seed);
+        let count = of(2, 4) as usize;
+        let mode = TaprioMode::TxtimeAssist { txtime_delay: Nanos(of(0, 150_000)) };
+        let entries = entries(&mut of, count);
+        let queue = taprio(shaped(&mut of, count), mode, 0, &entries);
+        Case {
+            name: format!("taprio with txtime-assist over cbs, random {seed}"),
+            queue,
+            frames: arrivals(&mut of, 250),
+        }
     });
 }
 
