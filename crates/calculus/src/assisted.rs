@@ -47,7 +47,7 @@ impl Analysis<'_> {
         if !gates.beside().is_empty() {
             return Err(SHARED.into());
         }
-        if self.scenario.port_rate(port).0 % 1_000_000 > 0 {
+        if !self.scenario.port_rate(port).0.is_multiple_of(1_000_000) {
             return Err("taprio of Linux counts whole megabits per second of the line".into());
         }
         let frames = self.frames(port, class, true);

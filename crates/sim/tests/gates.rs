@@ -129,6 +129,20 @@ fn credit_behind_gates_of_hardware_stands_while_they_are_shut() {
     assert_eq!(found, [Some(0), Some(100_000), Some(200_000)]);
 }
 
+#[test]
+fn a_launch_time_is_not_found_as_its_entry_begins() {
+    let etf = Etf { delta: Nanos(5_000), offload: false, deadline_mode: false, skip_sock_check: true };
+    let assist = TaprioMode::TxtimeAssist { txtime_delay: Nanos(50_000) };
+    let queue = taprio(vec![Shaper::Etf(etf); 2], assist, &[(0b01, 80_000), (0b10, 20_000), (0b01, 150_000)]);
+    let begin = |at_ns| begins(&queue, &[frame(at_ns, 1, 1_250)])[0].unwrap();
+    // 50 µs later the entry is still to come, begins, has begun; a frame of 10 µs fits, ends with it, is too long.
+    let found = [279_999, 280_000, 280_001, 289_999, 290_000, 290_001].map(begin);
+    assert_eq!(found, [325_001, 575_001, 325_002, 335_000, 575_001, 575_001]);
+    // Who comes behind it does not overtake it.
+    let behind = begins(&queue, &[frame(280_000, 1, 1_250), frame(280_500, 1, 125)]);
+    assert_eq!(behind, [Some(575_001), Some(585_001)]);
+}
+
 /// A writer whose class has 20 µs of the cycle of 250.
 fn scenario(mode: TaprioMode, shaper: Shaper, offset_us: i64) -> Scenario {
     let queue =
