@@ -43,6 +43,16 @@ pub fn can_run(test: &str) -> bool {
     able
 }
 
+/// What it printed to standard output, once it has ended with a result.
+#[track_caller]
+pub fn ended(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?} {text}", output.status);
+    assert!(!text.contains("panicked"), "{text}");
+    stdout(&output)
+}
+
 /// A template with another name, so that tests side by side do not meet in one namespace.
 pub fn scenario(folder: &Path, template: &str, name: &str) -> PathBuf {
     let text = scenario_text(template, name);
