@@ -212,7 +212,7 @@ fn cbs_of_the_kernel_falls_behind_a_small_idle_slope() {
     let told = downbeat(&["bound", path.to_str().unwrap(), "--json"]);
     let bound: Value = serde_json::from_slice(&told.stdout).unwrap();
     let why = bound["streams"][0]["one_way"]["unbounded"].as_str().expect("no bound");
-    assert!(why.contains("are served"), "{why}");
+    assert!(why.contains("is sure of less than"), "{why}");
     assert!(largest(&behind, 0) > 10 * CYCLE, "{} ns", largest(&behind, 0));
     let (enough, path) = found("ports-cbs-enough", "150%");
     within_bound(&path, &enough);
