@@ -350,14 +350,16 @@ fn a_namespace_of_somebody_else_is_left_alone() {
     }
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let scenario = common::scenario(folder.path(), "two-hosts", "t-taken");
-    assert!(Command::new("ip").args(["netns", "add", "db-t-taken-pub"]).status().unwrap().success());
+    let name = format!("t-taken-{}", std::process::id());
+    let theirs = format!("db-{name}-pub");
+    let scenario = common::scenario(folder.path(), "two-hosts", &name);
+    assert!(Command::new("ip").args(["netns", "add", &theirs]).status().unwrap().success());
     let output = downbeat(&["run", scenario.to_str().unwrap(), "--out", folder.path().join("out").to_str().unwrap()]);
-    let still = namespaces("t-taken");
-    assert!(Command::new("ip").args(["netns", "del", "db-t-taken-pub"]).status().unwrap().success());
+    let still = namespaces(&name);
+    assert!(Command::new("ip").args(["netns", "del", &theirs]).status().unwrap().success());
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("db-t-taken-pub"), "{}", stderr(&output));
-    assert_eq!(still, ["db-t-taken-pub"]);
+    assert!(stderr(&output).contains(&theirs), "{}", stderr(&output));
+    assert_eq!(still, [theirs]);
 }
 
 /// The program and a scenario where an ordinary user can reach them, whatever the folder of the build allows.

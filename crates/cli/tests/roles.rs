@@ -115,15 +115,17 @@ fn somebody_elses_xdp_programme_is_left_alone() {
     let _alone = alone();
     let bench = Bench::new("t-xdp");
     let attached = || {
-        let output = Command::new("ip").args(["-n", "t-xdp-pub", "-d", "link", "show", "eth0"]).output().unwrap();
+        let output =
+            Command::new("ip").args(["-n", &bench.network("pub"), "-d", "link", "show", "eth0"]).output().unwrap();
         let text = stdout(&output);
         text.split_once("prog/xdp id ").and_then(|(_, rest)| rest.split_whitespace().next().map(str::to_owned))
     };
     // It is attached as long as its owner, a thread inside the network, has it open.
     let (ready, is_ready) = std::sync::mpsc::channel();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let network = Path::new("/run/netns").join(bench.network("pub"));
     let owner = std::thread::spawn(move || {
-        rt::process::enter_network_namespace(Path::new("/run/netns/t-xdp-pub")).unwrap();
+        rt::process::enter_network_namespace(&network).unwrap();
         let port = link::xdp::XdpPort::open("eth0", link::xdp::XdpOptions::default()).unwrap();
         ready.send(()).unwrap();
         _ = is_done.recv();
@@ -249,12 +251,13 @@ fn what_a_role_cannot_do_it_says_before_it_begins() {
         return;
     }
     let bench = Bench::new("t-wrong");
-    ip("-n t-wrong-pub link add down0 type veth peer name down1");
-    ip("-n t-wrong-pub link add br0 type bridge");
-    ip("-n t-wrong-pub link add port0 type veth peer name port1");
-    ip("-n t-wrong-pub link set port0 master br0 up");
-    ip("-n t-wrong-pub link add small0 mtu 68 type veth peer name small1");
-    ip("-n t-wrong-pub link set small0 up");
+    let network = bench.network("pub");
+    ip(&format!("-n {network} link add down0 type veth peer name down1"));
+    ip(&format!("-n {network} link add br0 type bridge"));
+    ip(&format!("-n {network} link add port0 type veth peer name port1"));
+    ip(&format!("-n {network} link set port0 master br0 up"));
+    ip(&format!("-n {network} link add small0 mtu 68 type veth peer name small1"));
+    ip(&format!("-n {network} link set small0 up"));
     let scenario = bench.scenario.to_str().unwrap();
     let out = bench.out("never");
     let cases: &[(&[&str], i32, &[&str])] = &[
@@ -285,7 +288,7 @@ fn what_a_role_cannot_do_it_says_before_it_begins() {
     std::fs::copy(DOWNBEAT, &program).unwrap();
     std::fs::set_permissions(bench.folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let output = Command::new("ip")
-        .args(["netns", "exec", "t-wrong-pub", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["netns", "exec", &network, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&program)
         .args(["publish", scenario, "--interface", "eth0", "--no-control", "--out", out.to_str().unwrap()])
         .output()
@@ -386,7 +389,8 @@ fn control_answers_its_user_and_is_not_disturbed() {
     assert!(path.exists(), "the living one keeps its socket");
 
     let status = bench.status("publish").unwrap();
-    assert_eq!((status["name"].as_str(), status["command"].as_str()), (Some("t-ctl-pub-publish"), Some("publish")));
+    let name = format!("{}-publish", bench.network("pub"));
+    assert_eq!((status["name"].as_str(), status["command"].as_str()), (Some(&*name), Some("publish")));
     assert!(status["granted"]["pub"].is_array() && status["folder"].as_str().unwrap().ends_with("/pub"), "{status}");
     assert!(status["streams"][0]["arrived"].is_null(), "what this end cannot know: {status}");
 

@@ -1,6 +1,6 @@
 //! Two networks with a cable between them, for roles that play there as if on machines of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -22,9 +22,18 @@ pub struct Bench {
 }
 
 impl Bench {
+    /// The name gets this process's id, and networks of this name whose process was killed go first.
     pub fn new(name: &str) -> Self {
+        let prefix = format!("{name}-");
+        for left in super::networks(&prefix) {
+            let process = left[prefix.len()..].split('-').next().unwrap_or_default();
+            if !process.is_empty() && !Path::new("/proc").join(process).exists() {
+                ip(&format!("netns del {left}"));
+            }
+        }
+        let name = format!("{prefix}{}", std::process::id());
         let folder = tempfile::tempdir().unwrap();
-        let scenario = super::scenario(folder.path(), "two-hosts", name);
+        let scenario = super::scenario(folder.path(), "two-hosts", &name);
         for end in ["pub", "loop"] {
             ip(&format!("netns add {name}-{end}"));
         }
@@ -32,18 +41,23 @@ impl Bench {
         for end in ["pub", "loop"] {
             ip(&format!("-n {name}-{end} link set eth0 up"));
         }
-        Self { name: name.into(), folder, scenario }
+        Self { name, folder, scenario }
     }
 
     pub fn out(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
+    /// The namespace of an end.
+    pub fn network(&self, end: &str) -> String {
+        format!("{}-{end}", self.name)
+    }
+
     /// `downbeat`, inside the network of an end.
     pub fn command(&self, end: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command
-            .args(["netns", "exec", &format!("{}-{end}", self.name), DOWNBEAT])
+            .args(["netns", "exec", &self.network(end), DOWNBEAT])
             .args(arguments)
             .env("XDG_RUNTIME_DIR", self.folder.path())
             .stdin(Stdio::null())

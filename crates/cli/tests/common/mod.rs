@@ -76,10 +76,15 @@ pub fn run_json(folder: &Path) -> Value {
 
 /// The namespaces of a scenario that exist now.
 pub fn namespaces(name: &str) -> Vec<String> {
+    networks(&format!("db-{name}-"))
+}
+
+/// The namespaces whose names begin so.
+pub fn networks(prefix: &str) -> Vec<String> {
     let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     names
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|entry| entry.starts_with(&format!("db-{name}-")))
+        .filter(|entry| entry.starts_with(prefix))
         .collect()
 }
 
