@@ -101,7 +101,7 @@ impl RingReceiver {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive(&mut self, fd: &OwnedFd) -> io::Result<Option<Received<'_>>> {
         loop {
             if let Some(slot) = NonNull::new(*self.held.get_mut()) {
