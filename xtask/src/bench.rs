@@ -38,11 +38,15 @@ use surroundings::Surroundings;
 /// Runs `cargo xtask bench` with the arguments after `bench`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     if let Some((of, rest)) = arguments.split_first()
-        && let Some(bench) = of_runs(of)
+        && let Some((bench, help)) = of_runs(of)
     {
+        if asks_for_help(rest) {
+            println!("{help}");
+            return ExitCode::SUCCESS;
+        }
         return if cfg!(debug_assertions) { in_release(arguments) } else { bench(rest) };
     }
-    if arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h")) {
+    if asks_for_help(arguments) {
         println!("{HELP}");
         return ExitCode::SUCCESS;
     }
@@ -73,11 +77,15 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The benches of whole runs.
-fn of_runs(name: &str) -> Option<fn(&[String]) -> ExitCode> {
+fn asks_for_help(arguments: &[String]) -> bool {
+    arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h"))
+}
+
+/// The benches of whole runs, and what tells how to call them.
+fn of_runs(name: &str) -> Option<(fn(&[String]) -> ExitCode, &'static str)> {
     match name {
-        "flood" => Some(flood::run),
-        "soak" => Some(soak::run),
+        "flood" => Some((flood::run, flood::HELP)),
+        "soak" => Some((soak::run, soak::HELP)),
         _ => None,
     }
 }

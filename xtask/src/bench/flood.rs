@@ -22,7 +22,7 @@ use super::statistics::Median;
 use frames::Kind;
 use judge::{Block, Rate, Shown, Verdict};
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 cargo xtask bench flood [--cycle SPAN] [--way WAY] [--rate N] [--repeats N]
 
 Floods the reader of a stream from a third host: with garbage behind a proper head, with messages of a publisher that

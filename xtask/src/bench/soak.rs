@@ -10,7 +10,7 @@ use units::Nanos;
 use super::real::{self, Run, Scratch, resident_kib};
 use super::rounds::Failure;
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 cargo xtask bench soak [--duration SPAN] [--cycle SPAN] [--load PROFILE] [--rotate-every SPAN]
 
 Runs two hosts in one process each for SPAN under load and looks at the resident memory of their processes and of the
