@@ -21,7 +21,7 @@ one that collects every ten seconds; then tells what was lost, and by whose faul
   --load PROFILE    as `downbeat run --load` (default mixed)
   --rotate-every SPAN
                     what is measured is written and freed so often (default 1min): the memory of the collector is that of one
-                    part, and its trend is told by the looks at its lowest, one a part
+                    part, and its trend is told by the looks at its lowest, one a part from the fourth
 
 Needs root. Exit codes: 0 measured, 1 failed, 2 wrong arguments.";
 
@@ -29,6 +29,9 @@ Needs root. Exit codes: 0 measured, 1 failed, 2 wrong arguments.";
 const LOOK: Duration = Duration::from_secs(10);
 /// Looks that are left out at the beginning: what is set up once is there by then.
 const WARM_UP_LOOKS: usize = 3;
+/// Parts that are left out for the collector: only then has the memory of one part, written and freed, come back for the
+/// next, whatever threads it was freed by.
+const WARM_UP_PARTS: usize = 3;
 
 struct Options {
     duration: Nanos,
@@ -169,13 +172,13 @@ fn print_memory(looks: &[Look], part: Nanos) {
             .filter_map(|look| Some((look.at.as_secs_f64(), *look.resident_kib.get(place)? as f64)))
             .collect();
         // The collector keeps the rows of a part until it is written.
-        let points = if place == 0 { lowest(&points, part) } else { points };
+        let points = if place == 0 { lowest(&points, part).into_iter().skip(WARM_UP_PARTS).collect() } else { points };
         match slope(&points) {
             Some(per_second) => println!(
-                "{name}: {:+.0} KiB an hour, by {} looks after {} s",
+                "{name}: {:+.0} KiB an hour, by {} looks from {:.0} s on",
                 per_second * 3600.0,
                 points.len(),
-                WARM_UP_LOOKS as u64 * LOOK.as_secs()
+                points.first().map_or(0.0, |point| point.0)
             ),
             None => println!("{name}: too short for a trend"),
         }
