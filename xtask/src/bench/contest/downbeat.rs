@@ -10,7 +10,7 @@ use link::{Receiver, ReceiverOptions, Sender, SenderOptions, Stamps};
 use pubsub::{NetworkMessageLayout, Publisher, Received, Subscriber, SubscriberConfig, Value};
 use rt::clock::{now, tai_minus_utc};
 use rt::ring::{Consumer, Producer, Ring};
-use units::Nanos;
+use units::{Nanos, Tai};
 
 use super::super::streams;
 use super::Ids;
@@ -69,6 +69,8 @@ pub(super) struct Downbeat {
     /// A frame that waits for its launch, as in the station's queue.
     launch: Vec<u8>,
     tai_minus_utc: Nanos,
+    /// When the newest frame was taken.
+    read_at: Tai,
     trace: Option<Trace>,
 }
 
@@ -105,6 +107,7 @@ impl Downbeat {
             output,
             launch: Vec::with_capacity(2048),
             tai_minus_utc,
+            read_at: Tai(0),
         })
     }
 }
@@ -128,6 +131,7 @@ impl End for Downbeat {
         };
         let Some(received) = received.map_err(told)? else { return Ok(None) };
         let at = now();
+        self.read_at = at;
         if !matches!(self.subscriber.receive(received.uadp, at), Received::Message { .. }) {
             return Ok(None);
         }
@@ -181,9 +185,9 @@ impl End for Downbeat {
 
     #[inline]
     fn publish_now(&mut self) -> Result<(), String> {
-        let at = now();
-        let frame =
-            self.publisher.publish(black_box(&self.image), at.to_date_time(self.tai_minus_utc)).map_err(told)?.frame;
+        // What answers at once needs one look at the clock, for the sign of life and for the timestamp.
+        let ticks = self.read_at.to_date_time(self.tai_minus_utc);
+        let frame = self.publisher.publish(black_box(&self.image), ticks).map_err(told)?.frame;
         if let Some(trace) = &mut self.trace {
             trace.published(frame.len());
         }
