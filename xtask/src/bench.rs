@@ -81,8 +81,11 @@ fn asks_for_help(arguments: &[String]) -> bool {
     arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h"))
 }
 
+/// What a bench of whole runs does with its arguments.
+type WholeRun = fn(&[String]) -> ExitCode;
+
 /// The benches of whole runs, and what tells how to call them.
-fn of_runs(name: &str) -> Option<(fn(&[String]) -> ExitCode, &'static str)> {
+fn of_runs(name: &str) -> Option<(WholeRun, &'static str)> {
     match name {
         "flood" => Some((flood::run, flood::HELP)),
         "soak" => Some((soak::run, soak::HELP)),
