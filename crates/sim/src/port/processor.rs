@@ -135,9 +135,9 @@ impl Kernel<'_> {
             self.fates[index] = Fate::Left { begin: now, end: now + span };
             if span > Picos::ZERO {
                 self.line = Some((index, now + span));
-            } else {
-                self.port.free();
+                break;
             }
+            self.port.free();
         }
         while let Some((frame, cause)) = self.port.lost() {
             self.fates[frame.index()] = Fate::Lost(cause);
