@@ -60,6 +60,6 @@ mod world;
 
 pub use latency::{HostLatency, LatencyError, Measured};
 pub use outcome::{Delays, Drops, Network, Options, SimError, StreamDelays, TrafficCount};
-pub use port::{Arrival, Cause, Fate, Passage, Passed, pass};
+pub use port::{Arrival, Cause, Fate, Passage, Passed, Processor, pass};
 pub use qdisc::{FqCodel, Qdisc};
 pub use simulate::{Outcome, simulate, trace};

@@ -4,6 +4,8 @@ mod class;
 mod etf;
 mod gates;
 mod passage;
+mod processor;
+mod queues;
 mod taprio;
 
 use scenario::{Classes, Credits, QUEUE_FRAMES, Queue, Shaper, TaprioMode};
@@ -17,6 +19,7 @@ use class::{Class, clock};
 use etf::Launches;
 use gates::{Gates, Start};
 pub use passage::{Arrival, Fate, Passage, Passed, pass};
+pub use processor::Processor;
 use taprio::Taprio;
 
 /// Why a port lost a frame.
@@ -34,17 +37,6 @@ pub enum Cause {
     Codel,
     /// It is longer than a token bucket can hold.
     TooLong,
-}
-
-/// What a discipline can do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It has begun to send this frame.
-    Send(FrameId),
-    /// It waits until then.
-    Wait(Picos),
-    /// It is busy, has nothing to send, or knows already when to look again.
-    Nothing,
 }
 
 /// A frame on its way into a port.
@@ -119,7 +111,7 @@ impl OutputPort {
     pub(crate) fn new(queue: &Queue, making: &Making<'_>) -> Result<Self, &'static str> {
         let rate = making.rate;
         let class = |credit| Class { credit, ..Class::default() };
-        let launches = |etf: &scenario::Etf| Class { launches: Some(Launches::new(etf, making.late)), ..class(None) };
+        let launches = |etf: &scenario::Etf| Class { launches: Some(Launches::new(etf)), ..class(None) };
         let shaped = |Classes { shapers, .. }: &Classes| -> Vec<Class> {
             shapers
                 .iter()
@@ -210,8 +202,12 @@ impl OutputPort {
     /// Puts a frame into its class, or says why not; `always` lifts the limit of a full queue.
     pub(crate) fn enqueue(&mut self, now: Picos, class: usize, packet: Packet, always: bool) -> Result<(), Cause> {
         if let Some(root) = &mut self.root {
-            root.enqueue(clock(now), packet, &mut self.dropped);
-            return Ok(());
+            let frame = packet.frame;
+            if root.enqueue(clock(now), packet, &mut self.dropped) {
+                return Ok(());
+            }
+            let place = self.dropped.iter().rposition(|(dropped, _)| *dropped == frame);
+            return place.map_or(Ok(()), |place| Err(self.dropped.swap_remove(place).1));
         }
         let mut packet = packet;
         if let Keeper::Linux(taprio) = &mut self.gates {
@@ -242,7 +238,7 @@ impl OutputPort {
     /// The last bit of the frame being sent is out.
     pub(crate) fn sent(&mut self, now: Picos) -> Option<FrameId> {
         if let Some(root) = &mut self.root {
-            return root.sent(clock(now));
+            return root.sent();
         }
         let (_, class) = self.sending?;
         self.advance(now, class);
@@ -297,36 +293,28 @@ impl OutputPort {
         true
     }
 
-    /// When its next gate moves, whether a frame waits for it or not, if a timer of Linux' moves it.
-    pub(crate) fn edge(&self) -> Option<Picos> {
-        if let Keeper::Linux(taprio) = &self.gates { taprio.edge() } else { None }
-    }
-
     /// Timers of its host fire: all of them that are due at `now`.
-    pub(crate) fn interrupt(&mut self, now: Picos) {
+    fn interrupt(&mut self, now: Picos) {
         if let Keeper::Linux(taprio) = &mut self.gates {
             taprio.interrupt(now);
         }
         if let Some(root) = &mut self.root {
             root.woken(clock(now));
-            // It plans what it has not planned yet.
-            self.planned = self.planned.filter(|planned| *planned > now);
-            self.told = self.planned;
-            return;
         }
-        self.classes.iter_mut().for_each(|class| class.interrupt(now));
+        self.classes.iter_mut().for_each(|class| {
+            class.interrupt(now);
+        });
         (self.planned, self.told) = (None, None);
     }
 
     /// Begins to send this frame when it can: of the highest class that may, without interrupting anything.
     pub(crate) fn next(&mut self, now: Picos) -> Option<FrameId> {
         if let Some(root) = &mut self.root {
-            match root.next(clock(now), &mut self.dropped) {
-                Next::Send(frame) => return Some(frame),
-                Next::Wait(at) => self.planned = Some(at),
-                Next::Nothing => {}
-            }
-            return None;
+            let sent = root.next(clock(now), &mut self.dropped);
+            // The kernel's clock is past the instant when its timer goes off.
+            let again = root.timer().and_then(|at| at.checked_add(1)?.checked_mul(1_000)).map(Picos);
+            self.planned = again;
+            return sent;
         }
         if let Keeper::Linux(taprio) = &mut self.gates {
             let mut look = None;

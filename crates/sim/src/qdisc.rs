@@ -11,10 +11,10 @@ mod tbf;
 use std::fmt::Debug;
 
 use scenario::QUEUE_FRAMES;
-use units::{Nanos, Picos, Rate};
+use units::{Nanos, Rate};
 
 use crate::frames::FrameId;
-use crate::port::{Cause, Next, Packet};
+use crate::port::{Cause, Packet};
 
 /// A discipline, as `tc` is told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +80,8 @@ pub(crate) type Dropped = Vec<(FrameId, Cause)>;
 
 /// A discipline at work. Instants are whole nanoseconds, as the kernel's clock has them.
 pub(crate) trait Discipline: Debug {
-    /// Takes a frame, or drops it or others instead.
-    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped);
+    /// Takes a frame, or drops it or others instead; false where its sender is told of that.
+    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool;
     /// What would go now.
     fn peek(&mut self, now: i64, dropped: &mut Dropped) -> Option<Packet>;
     /// Lets it go.
@@ -126,59 +126,53 @@ pub(crate) struct Root {
     first: Option<Packet>,
     looked: bool,
     sending: Option<FrameId>,
-    /// The timer's next instant that the caller knows of.
-    planned: Option<i64>,
 }
 
 impl Root {
     pub(crate) fn new(qdisc: &Qdisc) -> Self {
         let (discipline, passed_by) = (qdisc.build(), qdisc.can_be_passed_by());
-        Self { discipline, passed_by, first: None, looked: false, sending: None, planned: None }
+        Self { discipline, passed_by, first: None, looked: false, sending: None }
     }
 
-    pub(crate) fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) {
+    /// False where the sender is told that the frame was dropped.
+    pub(crate) fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
         self.looked = true;
         if self.passed_by && self.first.is_none() && self.discipline.len() == 0 {
             self.first = Some(packet);
-        } else {
-            self.discipline.enqueue(now, packet, dropped);
+            return true;
         }
+        self.discipline.enqueue(now, packet, dropped)
     }
 
-    pub(crate) fn sent(&mut self, now: i64) -> Option<FrameId> {
-        self.woken(now);
+    pub(crate) fn sent(&mut self) -> Option<FrameId> {
         self.looked = true;
         self.sending.take()
     }
 
-    /// The timer goes off if it is due; the kernel's clock is then past the instant it was set to.
-    pub(crate) fn woken(&mut self, now: i64) {
-        if self.planned.is_some_and(|at| at <= now) {
-            self.planned = None;
-        }
-        let timer = self.discipline.timer();
-        if timer.is_some_and(|at| at < now) {
-            *timer = None;
-            self.looked = true;
-        }
+    /// It is run, whoever asks for it.
+    pub(crate) fn look(&mut self) {
+        self.looked = true;
     }
 
-    pub(crate) fn next(&mut self, now: i64, dropped: &mut Dropped) -> Next {
-        let looked = std::mem::take(&mut self.looked);
-        if self.sending.is_some() {
-            return Next::Nothing;
+    /// The instant to which its timer is set.
+    pub(crate) fn timer(&mut self) -> Option<i64> {
+        *self.discipline.timer()
+    }
+
+    /// An interrupt, in which its timer goes off if it is due; whether it is.
+    pub(crate) fn woken(&mut self, now: i64) -> bool {
+        let due = self.discipline.timer().take_if(|at| *at <= now).is_some();
+        self.looked |= due;
+        due
+    }
+
+    pub(crate) fn next(&mut self, now: i64, dropped: &mut Dropped) -> Option<FrameId> {
+        if !std::mem::take(&mut self.looked) || self.sending.is_some() {
+            return None;
         }
-        if looked && let Some(packet) = self.first.take().or_else(|| self.discipline.dequeue(now, dropped)) {
-            self.sending = Some(packet.frame);
-            return Next::Send(packet.frame);
-        }
-        match self.discipline.timer().map(|at| at.saturating_add(1)) {
-            Some(at) if self.planned.is_none_or(|planned| at < planned) => {
-                self.planned = Some(at);
-                at.checked_mul(1_000).map_or(Next::Nothing, |at| Next::Wait(Picos(at)))
-            }
-            _ => Next::Nothing,
-        }
+        let packet = self.first.take().or_else(|| self.discipline.dequeue(now, dropped))?;
+        self.sending = Some(packet.frame);
+        self.sending
     }
 }
 

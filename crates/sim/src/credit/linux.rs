@@ -86,6 +86,11 @@ impl LinuxCredit {
         (self.credit < 0 && self.idle_slope > 0).then_some(self.credit)
     }
 
+    /// The instant to which its timer is set.
+    pub(crate) fn timer(&self) -> Option<i64> {
+        self.timer
+    }
+
     /// When its timer goes off by itself: Linux' clock is then past the instant it was set to.
     pub(crate) fn wakes(&self) -> Option<i64> {
         self.timer.and_then(|at| at.checked_add(1))

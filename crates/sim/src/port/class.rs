@@ -92,12 +92,23 @@ impl Class {
         }
     }
 
-    /// The timers of its host fire, those that are due at `now`.
-    pub(super) fn interrupt(&mut self, now: Picos) {
-        if let Some(launches) = &mut self.launches {
-            launches.interrupt(now);
+    /// The instant to which its timer is set.
+    pub(super) fn timer(&self) -> Option<Picos> {
+        match (&self.launches, &self.linux) {
+            (Some(launches), _) => launches.timer(),
+            (None, Some(linux)) => linux.timer().and_then(|at| at.checked_mul(1_000)).map(Picos),
+            (None, None) => None,
         }
-        self.looked |= self.woken(now);
+    }
+
+    /// An interrupt, in which its timer goes off if it is due; whether it is.
+    pub(super) fn interrupt(&mut self, now: Picos) -> bool {
+        let due = match &mut self.launches {
+            Some(launches) => launches.interrupt(now),
+            None => self.woken(now),
+        };
+        self.looked |= due;
+        due
     }
 }
 

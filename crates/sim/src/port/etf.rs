@@ -19,9 +19,7 @@ pub(crate) struct Launches {
     /// Launch time of the last frame that left the queue.
     last: Option<Picos>,
     waiting: VecDeque<(Picos, Packet)>,
-    /// How late timers are.
-    late: Picos,
-    /// When its timer was set, or fired.
+    /// The instant to which its timer is set, though it may be over.
     timer: Option<Picos>,
 }
 
@@ -37,7 +35,7 @@ pub(crate) enum Look {
 }
 
 impl Launches {
-    pub(crate) fn new(etf: &scenario::Etf, late: Picos) -> Self {
+    pub(crate) fn new(etf: &scenario::Etf) -> Self {
         Self {
             delta: etf.delta.to_picos(),
             offload: etf.offload,
@@ -45,7 +43,6 @@ impl Launches {
             skip_sock_check: etf.skip_sock_check,
             last: None,
             waiting: VecDeque::new(),
-            late,
             timer: None,
         }
     }
@@ -74,24 +71,30 @@ impl Launches {
         }
         let place = self.waiting.partition_point(|&(other, _)| other <= launch);
         self.waiting.insert(place, (launch, packet));
-        if place == 0 {
-            self.timer = Some(now);
-        }
+        self.set_timer();
         Ok(())
     }
 
-    /// Timers fire that are due at `now`.
-    pub(crate) fn interrupt(&mut self, now: Picos) {
-        self.timer = Some(now);
+    /// `reset_watchdog`, whenever a frame comes or is looked at.
+    fn set_timer(&mut self) {
+        self.timer = self.first().map(|(launch, _)| launch - self.delta);
     }
 
-    /// When its timer wakes the port for the frame in front, if it does.
+    /// The instant to which its timer is set.
+    pub(crate) fn timer(&self) -> Option<Picos> {
+        self.timer
+    }
+
+    /// An interrupt, in which its timer goes off if it is due; whether it is.
+    pub(crate) fn interrupt(&mut self, now: Picos) -> bool {
+        self.timer.take_if(|at| *at <= now).is_some()
+    }
+
+    /// When the frame in front may go, if it has to wait.
     pub(crate) fn wakes_at(&self, now: Picos) -> Option<Picos> {
         let (launch, _) = self.first()?;
         let at = self.release(now, launch);
-        // Set right now to this very instant, it is over already for Linux and fires as soon as it can.
-        let again = self.timer == Some(now) && at == now + self.late;
-        (at > now).then_some(if again { at + self.late } else { at })
+        (at > now).then_some(at)
     }
 
     /// What can go now; frames whose launch time has passed are put into `lost`.
@@ -107,12 +110,13 @@ impl Launches {
                 lost.push(packet.frame);
                 self.waiting.pop_front();
             }
-            self.timer = Some(now);
+            self.set_timer();
             return match self.is_empty() {
                 true => Look::Empty,
-                false => Look::At(self.wakes_at(now).unwrap_or(now + NANOSECOND + self.late)),
+                false => Look::At(self.wakes_at(now).unwrap_or(now + NANOSECOND)),
             };
         }
+        self.set_timer();
         match self.wakes_at(now) {
             Some(at) => Look::At(at),
             None => Look::Ready(packet),
@@ -136,5 +140,6 @@ impl Launches {
         if let Some((launch, _)) = self.waiting.pop_front() {
             self.last = Some(launch);
         }
+        self.set_timer();
     }
 }

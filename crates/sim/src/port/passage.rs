@@ -3,7 +3,7 @@
 use scenario::{Credits, Queue};
 use units::{Nanos, Picos, Rate};
 
-use super::{Cause, Making, OutputPort, Packet};
+use super::{Cause, Making, OutputPort, Packet, Processor, processor};
 use crate::frames::FrameId;
 use crate::qdisc::Qdisc;
 
@@ -14,15 +14,8 @@ pub struct Passage<'a> {
     pub through: Passed<'a>,
     /// Rate of its line.
     pub rate: Rate,
-    /// How late timers are, that of a line of software, which ends each frame, and those of gates: zero but in the kernel
-    /// laboratory.
-    pub pause: Picos,
-    /// For how long before each arrival no timer goes off, as who sends reads the clock: zero but in the kernel laboratory.
-    /// What falls due meanwhile happens at the arrival, before it.
-    pub reading: Picos,
-    /// For how long after an arrival that is lost at once no timer goes off, as a system call fails: zero but in the kernel
-    /// laboratory. What falls due meanwhile happens at its end.
-    pub failing: Picos,
+    /// The processor on which Linux drives the port; none where all happens as soon as it can.
+    pub processor: Option<Processor>,
 }
 
 /// What frames pass.
@@ -35,16 +28,20 @@ pub enum Passed<'a> {
     Qdisc(&'a Qdisc),
 }
 
+impl Passed<'_> {
+    /// The class of a priority.
+    pub(super) fn class_of(self, priority: u8) -> usize {
+        match self {
+            Self::Queue(queue, _) => queue.class_of(priority & 15).into(),
+            Self::Qdisc(_) => 0,
+        }
+    }
+}
+
 impl<'a> Passage<'a> {
     /// A port whose timers are exact, and whose shapers are the standard's.
     pub fn new(queue: &'a Queue, rate: Rate) -> Self {
-        Self {
-            through: Passed::Queue(queue, &[]),
-            rate,
-            pause: Picos::ZERO,
-            reading: Picos::ZERO,
-            failing: Picos::ZERO,
-        }
+        Self { through: Passed::Queue(queue, &[]), rate, processor: None }
     }
 }
 
@@ -81,84 +78,57 @@ pub enum Fate {
     Kept,
 }
 
+impl Packet {
+    pub(super) fn of(frame: FrameId, arrival: &Arrival) -> Self {
+        let Arrival { priority, flow, counted, launch, .. } = *arrival;
+        Self { frame, priority, flow, counted, launch }
+    }
+}
+
 /// Sends `arrivals` through a port; fates are in the order of the arrivals. At one instant the line is free first,
 /// then frames arrive.
 ///
 /// Gates are kept by Linux, but for full offload; `base_time` of their schedule is on the clock of the arrivals.
 ///
 /// # Errors
-/// The name of a discipline that is not modelled.
+/// The name of a discipline that is not modelled, or that no processor drives.
 pub fn pass(passage: &Passage<'_>, arrivals: &[Arrival]) -> Result<Vec<Fate>, &'static str> {
     let mut port = match passage.through {
         Passed::Queue(queue, credits) => {
             let gates = if let Queue::Taprio { schedule, .. } = queue { schedule.base_time.0 } else { 0 };
-            let (rate, late) = (passage.rate, passage.pause);
-            OutputPort::new(queue, &Making { rate, linux: true, gates: Nanos(gates), late, credits })?
+            // A gate that is told to move at an instant has moved after it.
+            let late = if passage.processor.is_some() { Picos(1_000) } else { Picos::ZERO };
+            let making = Making { rate: passage.rate, linux: true, gates: Nanos(gates), late, credits };
+            OutputPort::new(queue, &making)?
         }
         Passed::Qdisc(qdisc) => OutputPort::of(qdisc, passage.rate),
     };
+    if let Some(processor) = passage.processor {
+        return processor::pass(passage, processor, port, arrivals);
+    }
     let mut fates = vec![Fate::Kept; arrivals.len()];
     let (mut coming, mut free, mut look) = (0, None::<Picos>, None::<Picos>);
-    let mut sending = None;
-    // Timers stand still from here to there.
-    let mut failing = [Picos::ZERO; 2];
     loop {
         let next = arrivals.get(coming).map(|arrival| arrival.at);
-        let still = [next.map(|next| [next - passage.reading, next]), Some(failing)];
-        let late = |at: Picos| {
-            if next.is_some_and(|next| at == next - passage.reading + passage.pause) {
-                // The timer that woke the sender is an interrupt, in which this one is found due.
-                return at - passage.pause;
-            }
-            let over = still.into_iter().flatten().filter(|[from, to]| *from < at && at < *to).map(|[_, to]| to);
-            over.fold(at, Ord::max)
-        };
-        // A gate that moves beside a busy line is an interrupt, too, in which that of the line may be found due.
-        let edge = port.edge().filter(|_| free.is_some());
-        let timer = [free, look, edge].into_iter().flatten().map(late).min();
-        let Some(now) = [next, timer].into_iter().flatten().min() else { return Ok(fates) };
-        if timer == Some(now) {
-            // All timers fire that are due, hard ones first: what is set for the next moment, too.
+        let Some(now) = [free, look, next].into_iter().flatten().min() else { return Ok(fates) };
+        if free == Some(now) {
             port.interrupt(now);
-            if let Some(frame) = sending.filter(|_| free.is_some_and(|free| late(free) <= now + passage.pause)) {
-                if look.is_some_and(|look| late(look) <= now + passage.pause) {
-                    port.next(now);
-                }
-                port.sent(now);
-                (free, sending) = (None, None);
-                if let Fate::Left { end, .. } = &mut fates[frame] {
-                    *end = now;
-                }
-                if passage.reading > Picos::ZERO && next == Some(now + passage.reading) {
-                    // In the interrupt that wakes the sender: Linux lets that go on first, and runs the queues with its frame.
-                    look = look.filter(|look| late(*look) > now);
-                    continue;
-                }
-            }
+            port.sent(now);
+            free = None;
+        } else if look == Some(now) {
+            port.interrupt(now);
         } else {
             let it = arrivals[coming];
-            let class = match passage.through {
-                Passed::Queue(queue, _) => queue.class_of(it.priority & 15).into(),
-                Passed::Qdisc(_) => 0,
-            };
-            let packet = Packet {
-                frame: FrameId::of(coming as u32),
-                priority: it.priority,
-                flow: it.flow,
-                counted: it.counted,
-                launch: it.launch,
-            };
-            if let Err(cause) = port.enqueue(now, class, packet, false) {
+            let packet = Packet::of(FrameId::of(coming as u32), &it);
+            if let Err(cause) = port.enqueue(now, passage.through.class_of(it.priority), packet, false) {
                 fates[coming] = Fate::Lost(cause);
-                failing = [now, now + passage.failing];
             }
             coming += 1;
         }
         if let Some(frame) = port.next(now) {
-            let span = passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
-            let end = now + span + passage.pause;
+            let end = now + passage.rate.transmission(u64::from(arrivals[frame.index()].bytes) * 8);
             fates[frame.index()] = Fate::Left { begin: now, end };
-            (free, sending) = (Some(end), Some(frame.index()));
+            free = Some(end);
         }
         look = port.planned();
         while let Some((frame, cause)) = port.lost() {

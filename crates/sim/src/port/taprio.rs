@@ -89,16 +89,18 @@ impl Taprio {
         }
     }
 
-    /// When the next gate moves, if timers move them.
-    pub(crate) fn edge(&self) -> Option<Picos> {
-        if let Keeper::Timers(timers) = &self.keeper { Some(timers.next()) } else { None }
+    /// The instant to which the timer of its gates is set, if timers move them.
+    pub(crate) fn timer(&self) -> Option<Picos> {
+        if let Keeper::Timers(timers) = &self.keeper { Some(timers.timer()) } else { None }
     }
 
-    /// All timers that are due at `now` fire.
-    pub(crate) fn interrupt(&mut self, now: Picos) {
+    /// An interrupt, in which its timer goes off if it is due; whether it is.
+    pub(crate) fn interrupt(&mut self, now: Picos) -> bool {
+        let due = self.timer().is_some_and(|at| at <= now);
         if let Keeper::Timers(timers) = &mut self.keeper {
             timers.fire(&self.list, now);
         }
+        due
     }
 
     /// One run of the discipline: the frame that goes onto the line, if it is free and one can go.

@@ -45,10 +45,12 @@ impl Fifo {
 }
 
 impl Discipline for Fifo {
-    fn enqueue(&mut self, _now: i64, packet: Packet, dropped: &mut Dropped) {
-        if !self.push(packet) {
+    fn enqueue(&mut self, _now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
+        let fits = self.push(packet);
+        if !fits {
             dropped.push((packet.frame, Cause::Full));
         }
+        fits
     }
 
     fn peek(&mut self, _now: i64, _dropped: &mut Dropped) -> Option<Packet> {

@@ -124,7 +124,7 @@ impl FlowQueues {
 }
 
 impl Discipline for FlowQueues {
-    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) {
+    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
         let flow = self.flows.entry(packet.flow).or_default();
         flow.waiting.push_back((codel::time(now), packet));
         flow.bytes += u64::from(packet.counted);
@@ -138,6 +138,8 @@ impl Discipline for FlowQueues {
         if self.len() > self.parameters.limit {
             self.drop_from_longest(dropped);
         }
+        // Nobody is told, whosesoever frames it drops (`NET_XMIT_CN`).
+        true
     }
 
     fn peek(&mut self, now: i64, dropped: &mut Dropped) -> Option<Packet> {

@@ -27,10 +27,10 @@ impl Netem {
 }
 
 impl Discipline for Netem {
-    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) {
+    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
         if self.waiting.len() >= self.limit {
             dropped.push((packet.frame, Cause::Full));
-            return;
+            return false;
         }
         let (mut from, mut delay) = (now, self.delay);
         if let Some(rate) = self.rate {
@@ -43,6 +43,7 @@ impl Discipline for Netem {
             delay += (bytes * 1_000_000_000 / rate) as i64;
         }
         self.waiting.push_back((from + delay, packet));
+        true
     }
 
     fn peek(&mut self, now: i64, _dropped: &mut Dropped) -> Option<Packet> {

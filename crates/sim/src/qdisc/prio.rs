@@ -19,9 +19,9 @@ impl Prio {
 }
 
 impl Discipline for Prio {
-    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) {
+    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
         let band = self.map[usize::from(packet.priority & 15)];
-        self.bands[usize::from(band)].enqueue(now, packet, dropped);
+        self.bands[usize::from(band)].enqueue(now, packet, dropped)
     }
 
     fn peek(&mut self, _now: i64, _dropped: &mut Dropped) -> Option<Packet> {

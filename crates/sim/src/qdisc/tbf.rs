@@ -50,12 +50,12 @@ impl Tbf {
 }
 
 impl Discipline for Tbf {
-    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) {
+    fn enqueue(&mut self, now: i64, packet: Packet, dropped: &mut Dropped) -> bool {
         if packet.counted > self.longest {
             dropped.push((packet.frame, Cause::TooLong));
-        } else {
-            self.child.enqueue(now, packet, dropped);
+            return false;
         }
+        self.child.enqueue(now, packet, dropped)
     }
 
     fn peek(&mut self, now: i64, dropped: &mut Dropped) -> Option<Packet> {

@@ -1,8 +1,8 @@
 //! Where the kernel does not do what its discipline is for, or what one would think: each seen in the real one.
 
-use downbeat_sim::{Fate, Passed, Qdisc, pass};
+use downbeat_sim::{Fate, Passage, Passed, Qdisc, pass};
 use scenario::{Queue, Shaper};
-use units::Nanos;
+use units::{Nanos, Rate};
 
 use crate::cbs::classes;
 use crate::common::mqprio;
@@ -23,7 +23,7 @@ fn beside_a_busy_class(at: &[i64], bytes: u32, until: i64) -> Vec<Sent> {
 /// How long each frame of priority 7 took, in the kernel and by the standard's credit, ns.
 fn delays(port: &Port, seen: &Seen, queue: &Queue) -> Vec<(i64, i64)> {
     let arrivals = lab::arrivals(port, seen);
-    let fates = pass(&lab::passage(Passed::Queue(queue, &[])), &arrivals).unwrap();
+    let fates = pass(&Passage::new(queue, Rate::from_gbit(1)), &arrivals).unwrap();
     let mut all = Vec::new();
     for (n, frame) in port.frames.iter().enumerate().filter(|(_, frame)| frame.priority == 7) {
         let Fate::Left { end, .. } = fates[n] else { panic!("frame {n} of {} bytes did not leave", frame.bytes) };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use downbeat_sim::{Arrival, Cause, Fate, Passage, Passed, pass};
+use downbeat_sim::{Arrival, Cause, Fate, Passage, Passed, Processor, pass};
 use kernel_lab::Script;
 use scenario::{Classes, GateEntry, GateSchedule, Queue, Shaper, TaprioMode};
 use units::{Nanos, Picos, Rate, Tai};
@@ -12,12 +12,9 @@ use crate::credits;
 
 /// FCS, preamble and gap, which the laboratory's wire adds to a frame.
 const WIRE: u32 = 24;
-/// A timer of the laboratory's is a nanosecond late.
-const PAUSE: Picos = Picos(1_000);
-/// Reading its clock takes 10 ns, in which no timer goes off: the sender reads it for the stamp of each frame.
-const READING: Picos = Picos(10_000);
-/// So does a system call that fails: that of a frame which is lost as it comes.
-const FAILING: Picos = Picos(10_000);
+/// Reading the laboratory's clock takes 10 ns, in which no timer goes off: the sender reads it for the stamp of each frame. So
+/// does a system call that fails: that of a frame which is lost as it comes.
+const PROCESSOR: Processor = Processor { reading: Picos(10_000), failing: Picos(10_000) };
 /// When the arrivals of the first case begin; the laboratory starts a second before.
 const BASE: i64 = 1_700_000_038_000_000_000;
 /// How much later those of the next case of one start of the laboratory begin.
@@ -181,7 +178,7 @@ fn simulate(case: &Case, seen: &Seen) -> Compared {
         .collect();
     let credits = credits::told(&case.queue);
     let through = Passed::Queue(&case.queue, &credits);
-    let passage = Passage { through, rate: Rate::from_gbit(1), pause: PAUSE, reading: READING, failing: FAILING };
+    let passage = Passage { through, rate: Rate::from_gbit(1), processor: Some(PROCESSOR) };
     Compared { fates: pass(&passage, &arrivals).unwrap() }
 }
 
@@ -207,7 +204,7 @@ impl Compared {
 /// interrupt that ends the frame wakes the sender, too, the sender goes first (`handle_softirqs`), and reads its clock.
 fn stamped(fate: &Fate, frame: &Frame, seen: &Seen) -> Option<i64> {
     let Fate::Left { end, .. } = fate else { return None };
-    let woken = |came: &&i64| Picos(**came * 1000) - READING == *end;
+    let woken = |came: &&i64| Picos(**came * 1000) - PROCESSOR.reading == *end;
     let late = if frame.launch.is_some() { seen.came.iter().find(woken) } else { None };
     Some(late.map_or(end.0, |came| came * 1000))
 }

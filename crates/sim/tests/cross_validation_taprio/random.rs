@@ -73,7 +73,7 @@ fn shaped(of: &mut impl FnMut(i64, i64) -> i64, count: usize) -> Vec<Shaper> {
 
 #[test]
 fn software_taprio_at_random() {
-    compare_seeds(0..12, &[], |seed| {
+    compare_seeds(0..12, &[700_016, 700_045], |seed| {
         let mut of = source(seed);
         let count = of(2, 4) as usize;
         let base = of(-300_000, 300_000);
@@ -90,7 +90,7 @@ pub(crate) fn assisted(classes: usize, delta: i64, delay: i64, base: i64, entrie
 
 #[test]
 fn assisting_taprio_at_random() {
-    compare_seeds(1_000..1_008, &[], |seed| {
+    compare_seeds(1_000..1_008, &[700_043], |seed| {
         let mut of = source(seed);
         let count = of(2, 4) as usize;
         let (delta, delay) = (of(1, 60_000), of(0, 150_000));
@@ -115,7 +115,7 @@ fn assisting_taprio_with_launch_times_of_its_own() {
 
 #[test]
 fn software_taprio_over_launch_queues() {
-    compare_seeds(3_000..3_004, &[200_045], |seed| {
+    compare_seeds(3_000..3_004, &[200_045, 200_094], |seed| {
         let mut of = source(seed);
         let entries = entries(&mut of, 3);
         let queue = taprio(vec![Shaper::None, Shaper::None, etf(of(1, 40_000))], SOFTWARE, 0, &entries);
@@ -127,7 +127,7 @@ fn software_taprio_over_launch_queues() {
 
 #[test]
 fn etf_beside_others() {
-    compare_seeds(4_000..4_006, &[200_031, 200_077], |seed| {
+    compare_seeds(4_000..4_006, &[200_031, 200_077, 700_022], |seed| {
         let mut of = source(seed);
         let queue = Queue::Mqprio(classes(vec![Shaper::None, Shaper::None, etf(of(1, 30_000))]));
         let mut frames = arrivals(&mut of, 250);
@@ -169,7 +169,7 @@ fn assisting_taprio_over_shapers() {
 /// Any discipline below mqprio, also beside launches.
 #[test]
 fn shapers_beside_launches() {
-    compare_seeds(6_000..6_006, &[200_018], |seed| {
+    compare_seeds(6_000..6_006, &[200_018, 200_074, 200_081, 200_086, 800_083], |seed| {
         let mut of = source(seed);
         let delta = of(1, 30_000);
         let shapers = match of(0, 2) {

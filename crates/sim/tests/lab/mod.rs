@@ -4,30 +4,25 @@ pub(crate) mod credits;
 
 use std::fmt::Write as _;
 
-use downbeat_sim::{Arrival, Fate, Passage, Passed};
+use downbeat_sim::{Arrival, Fate, Passage, Passed, Processor};
 use kernel_lab::Script;
 use units::{Picos, Rate};
 
 /// FCS, preamble and gap, which the laboratory's wire adds to a frame.
 pub(crate) const WIRE: u32 = 24;
 
-/// How much longer than its bits the laboratory's wire is busy with a frame: its timer goes off one nanosecond late.
-pub(crate) const PAUSE: Picos = Picos(1000);
-
-/// How long the sender reads the clock for its stamp before a frame comes to the discipline.
-pub(crate) const READING: Picos = Picos(10_000);
-
-/// A system call that fails takes as long, that of a frame which is lost as it comes.
-pub(crate) const FAILING: Picos = READING;
+/// The laboratory's processor: reading its clock takes 10 ns, and the sender reads it for the stamp of each frame; so does a
+/// system call that fails, as that of a frame which is lost as it comes.
+pub(crate) const PROCESSOR: Processor = Processor { reading: Picos(10_000), failing: Picos(10_000) };
 
 /// A port of the laboratory's.
 pub(crate) fn passage(through: Passed<'_>) -> Passage<'_> {
-    Passage { through, rate: Rate::from_gbit(1), pause: PAUSE, reading: READING, failing: FAILING }
+    Passage { through, rate: Rate::from_gbit(1), processor: Some(PROCESSOR) }
 }
 
 /// The same without a line behind: frames are through at once.
 pub(crate) fn lineless(through: Passed<'_>) -> Passage<'_> {
-    Passage { rate: Rate(u64::MAX), pause: Picos::ZERO, ..passage(through) }
+    Passage { rate: Rate(u64::MAX), ..passage(through) }
 }
 
 /// A frame to be sent.

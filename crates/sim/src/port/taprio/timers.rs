@@ -39,9 +39,14 @@ impl Timers {
         self.start
     }
 
-    /// When the next timer fires.
+    /// When the timer fires next.
     pub(super) fn next(&self) -> Picos {
-        Nanos(self.until).to_picos() + self.late
+        self.timer() + self.late
+    }
+
+    /// The instant to which it is set.
+    pub(super) fn timer(&self) -> Picos {
+        Nanos(self.until).to_picos()
     }
 
     /// What timers have done up to `now`.
