@@ -89,7 +89,12 @@ pub(crate) fn tell_run(run: &RunFile) {
             ClocksFrom::Watched => "that PTP, as it was watched, kept",
         };
         let error = units::Nanos(clocks.error_ns);
-        println!("one-way figures rest on clocks {who} within {error} of each other: they may be off by as much");
+        let of_stamps = clocks.stamps_ns.map_or_else(String::new, |stamps| {
+            format!(" ({} of it between hosts and the clocks of their network cards)", units::Nanos(stamps))
+        });
+        println!(
+            "one-way figures rest on clocks {who} within {error} of each other{of_stamps}: they may be off by as much"
+        );
         for range in clocks.one_way.iter().filter(|_| clocks.error_ns > 0) {
             let [least, most] = [range.least_ns, range.most_ns].map(units::Nanos);
             println!(
@@ -97,6 +102,13 @@ pub(crate) fn tell_run(run: &RunFile) {
                 range.stream, range.quantity, range.count
             );
         }
+    }
+    for (interface, clock) in measure::stamp_clocks(&run.machine) {
+        let (device, error) = (&clock.device, units::Nanos(clock.error_ns));
+        println!(
+            "frames at {interface} are stamped by its card's clock {device}, within {error} of CLOCK_TAI ({} looks)",
+            clock.looks
+        );
     }
     for stream in &run.streams {
         match stream.arrived {

@@ -342,3 +342,42 @@ fn what_a_queue_is_to_keep_goes_to_the_kernel_in_the_publish_phase() {
     assert!(stderr(&output).contains("AF_XDP passes the queues by"), "{}", stderr(&output));
     assert!(namespaces("t-etf").is_empty() && namespaces("t-etf-xdp").is_empty());
 }
+
+#[test]
+fn whose_stamps_frames_get_is_said_and_without_a_card_they_are_not_the_hardwares() {
+    if !can_run("whose_stamps") {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = common::scenario(folder.path(), "two-hosts", "t-stamps");
+    let run = |stamps: &str| {
+        let out = folder.path().join(stamps);
+        let arguments = ["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap(), "--stamps", stamps];
+        (downbeat(&[&arguments[..], &["--duration", "500ms"]].concat()), out)
+    };
+    for (stamps, had, why) in [
+        ("auto", "software", "the ports of this run are veth pairs"),
+        ("software", "software", "asked for"),
+        ("off", "off", "asked for"),
+    ] {
+        let (output, out) = run(stamps);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        let run = run_json(&out);
+        assert_eq!((&run["machine"]["stamps_wanted"], &run["machine"]["stamps"]), (&stamps.into(), &had.into()));
+        let reached = &run["machine"]["ways"]["loop"][0];
+        assert_eq!(reached["stamps"], had, "{reached}");
+        assert!(reached["stamps_why"].as_str().unwrap().starts_with(why), "{reached}");
+        let wire = run["streams"][0]["round_trip"]["wire"]["count"].as_u64();
+        assert_eq!(wire.is_some_and(|count| count > 0), had != "off", "{stamps}: {wire:?}");
+        assert!(run["machine"].get("stamp_clocks").is_none());
+    }
+    let (output, out) = run("hardware");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("--stamps hardware") && text.contains("veth") && text.contains("mend: "), "{text}");
+    assert!(!out.exists(), "nothing was begun");
+    let (output, _) = run("both");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("expected auto, software, hardware or off"), "{}", stderr(&output));
+}

@@ -219,7 +219,7 @@ fn without_stamps_kernel_times_are_absent_not_zero() {
     let scenario = common::scenario(folder.path(), "two-hosts", "t-nostamp");
     let out = folder.path().join("out");
     let child =
-        start(&scenario, &out, &["--duration", "1s", "--no-stamps", "--no-realtime"]).wait_with_output().unwrap();
+        start(&scenario, &out, &["--duration", "1s", "--stamps", "off", "--no-realtime"]).wait_with_output().unwrap();
     assert!(matches!(child.status.code(), Some(0 | 1)), "{}", stderr(&child));
     let run = run_json(&out);
     let stream = &run["streams"][0];

@@ -47,6 +47,9 @@ fn hosts_on_machines_of_their_own_meet_by_the_time_alone() {
     assert!(stream["one_way"].is_null() && stream["loss"]["dL"].is_null() && stream["arrived"].is_null(), "{stream}");
     assert!(!kinds(&writer).contains(&"trace-missing") && !kinds(&reader).contains(&"trace-missing"));
     assert_eq!(writer["machine"]["role"]["ends"][0]["end"], "writer");
+    let way = &writer["machine"]["ways"]["pub"][0];
+    assert_eq!((&way["stamps"], &writer["machine"]["stamps"]), (&"software".into(), &"software".into()));
+    assert!(way["stamps_why"].as_str().unwrap().contains("eth0: it stamps neither"), "{way}");
     assert_eq!(reader["machine"]["role"]["command"], "loopback");
     let arrived = reader["streams"][0]["arrived"].as_u64().unwrap();
     assert!(arrived <= frames && arrived > frames / 2, "{arrived} of {frames} arrived");
@@ -266,6 +269,11 @@ fn what_a_role_cannot_do_it_says_before_it_begins() {
         (&["publish", scenario, "--interface", "down0"], 3, &["down0 is down", "ip link set down0 up"]),
         (&["publish", scenario, "--interface", "port0"], 3, &["port of br0"]),
         (&["publish", scenario, "--interface", "small0"], 3, &["68 bytes", "mtu 104"]),
+        (
+            &["publish", scenario, "--interface", "eth0", "--stamps", "hardware"],
+            3,
+            &["--stamps hardware: eth0: it stamps"],
+        ),
         (&["publish", scenario, "--interface", "far=eth0"], 2, &["far", "loop=IFACE"]),
         (&["publish", scenario, "--host", "loop", "--interface", "eth0"], 2, &["loop is not the writer", "pub"]),
         (&["publish", scenario, "--host", "nobody", "--interface", "eth0"], 2, &["nobody", "pub"]),

@@ -22,6 +22,7 @@ use crate::departure;
 use crate::error::LabError;
 use crate::lost::Lost;
 use crate::run::RunOptions;
+use crate::stamps::RunStamps;
 use crate::traffic::OwnGroup as _;
 use crate::venue::Venue;
 use crate::wake::Bell;
@@ -71,7 +72,7 @@ impl Hosts {
         scenario: &Scenario,
         options: &RunOptions,
         venue: &mut Venue,
-        bell: Option<&Bell>,
+        (bell, stamps): (Option<&Bell>, &RunStamps),
     ) -> Result<Self, LabError> {
         let mut all = Self { hosts: Vec::new(), stopped: None };
         let cpus = thread::available_parallelism().map_or(1, usize::from);
@@ -99,7 +100,7 @@ impl Hosts {
                 bell.serves(listeners)?;
             }
             let events = bell.map(|bell| bell.events().clone());
-            let host = Host::start(scenario, options, venue, id, (workers, events))?;
+            let host = Host::start(scenario, options, venue, id, (workers, events, stamps))?;
             venue.started(host.child.id())?;
             all.hosts.push(host);
         }
@@ -166,6 +167,11 @@ impl Hosts {
     /// Each host's name, and what its threads were granted and refused.
     pub(crate) fn granted(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.hosts.iter().map(|host| (host.name.as_str(), host.granted.as_slice()))
+    }
+
+    /// How each host has reached its interfaces.
+    pub(crate) fn reached(&self) -> Vec<&Reached> {
+        self.hosts.iter().flat_map(|host| &host.reached).collect()
     }
 
     /// The streams whose launch times the kernel of their writer keeps, and when their frames leave.
@@ -305,7 +311,7 @@ impl Host {
         options: &RunOptions,
         venue: &Venue,
         id: HostId,
-        (mut workers, events): (Vec<WorkerSpec>, Option<EventSpec>),
+        (mut workers, events, stamps): (Vec<WorkerSpec>, Option<EventSpec>, &RunStamps),
     ) -> Result<Self, LabError> {
         let name = scenario.host(id).name.clone();
         let (mut rings, mut consumers, mut inherited) = (Vec::new(), Vec::new(), Vec::new());
@@ -323,6 +329,8 @@ impl Host {
                 rings.push(ring);
             }
         }
+        let ends = workers.iter().flat_map(|worker| &worker.ends);
+        let stamps = ends.map(|end| (end.interface.clone(), stamps.of(&end.interface))).collect();
         let spec = RoleSpec {
             host: id.0,
             namespace: venue.namespace(id),
@@ -330,7 +338,7 @@ impl Host {
             workers,
             duration_ns: options.duration.map(|duration| (scenario.cycle * (duration / scenario.cycle)).0),
             absolute_counters: venue.is_one_of_several(),
-            stamps: options.stamps,
+            stamps,
             realtime: options.realtime,
             scheduling: options.scheduling,
             link: venue.link(scenario, options.link),

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::stamp_setting;
 use crate::topology::remove_namespaces;
 
-const FOLDER: &str = "/run/downbeat";
+pub(crate) const FOLDER: &str = "/run/downbeat";
 
 /// A process, told apart from a later one of the same number by its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +79,11 @@ pub enum Restored {
         namespaces: Vec<String>,
         /// The processes that were ended.
         processes: Vec<u32>,
+    },
+    /// What the network card of an interface stamps is what it was before.
+    StampsBack {
+        /// The interface.
+        interface: String,
     },
 }
 
@@ -158,6 +164,7 @@ pub fn restore() -> Result<Vec<Restored>, LabError> {
         remove(&path)?;
         found.push(Restored::Undone { scenario: entry.scenario, namespaces, processes });
     }
+    found.extend(stamp_setting::restore().into_iter().map(|interface| Restored::StampsBack { interface }));
     Ok(found)
 }
 

@@ -11,7 +11,7 @@
 //! let options = RunOptions {
 //!     duration: Some("5s".parse().unwrap()),
 //!     folder: "runs/first".into(),
-//!     stamps: true,
+//!     stamps: downbeat_lab::WantedStamps::Auto,
 //!     realtime: true,
 //!     scheduling: downbeat_lab::Scheduling::Fifo,
 //!     place: downbeat_lab::Place::Laboratory(downbeat_lab::Rights::take("runs/first".as_ref())?),
@@ -57,6 +57,8 @@ mod role;
 mod rotation;
 mod run;
 mod socket;
+mod stamp_setting;
+mod stamps;
 mod start;
 mod topology;
 mod traffic;
@@ -76,6 +78,6 @@ pub use role::{Part, Role, interfaces_of_host};
 pub use run::{Pause, RunOptions, RunOutcome, interrupt_flag, run, utc_seconds};
 pub use socket::{ControlSocket, ask_control, control_folder, find_control};
 pub use start::wait_for_gates;
-pub use station::{Launch, Link, Scheduling, Wake};
+pub use station::{Launch, Link, Scheduling, Wake, WantedStamps};
 pub use venue::Place;
 pub use watch::{Beginning, TraceState, Turn, Watch};

@@ -35,7 +35,7 @@ pub(crate) fn describe(scenario: &Scenario, options: &RunOptions, venue: &Venue)
         ("link_wanted", json!(options.link)),
         ("launch_wanted", json!(options.launch)),
         ("pacing", json!(pacing)),
-        ("stamps", json!(if options.stamps { "kernel, software" } else { "off" })),
+        ("stamps_wanted", json!(options.stamps)),
         ("realtime", json!(options.realtime)),
         ("scheduling", json!(if options.realtime { options.scheduling } else { Scheduling::None }.to_string())),
         ("wait", json!(options.wait.to_string())),

@@ -12,7 +12,7 @@ use rt::wait::Wait;
 pub use scenario::Pause;
 use scenario::Scenario;
 use serde_json::json;
-use station::{Launch, Link, Scheduling, Wake};
+use station::{Launch, Link, Scheduling, Wake, WantedStamps};
 use units::{Nanos, Tai};
 
 use crate::control::{Control, Desk, Status};
@@ -27,6 +27,7 @@ use crate::lost::Lost;
 use crate::machine;
 use crate::rotation::Rotation;
 use crate::socket::ControlSocket;
+use crate::stamps::{self, RunStamps};
 use crate::start::{self, Waiting};
 use crate::venue::{Place, Venue};
 use crate::wake::Bell;
@@ -42,8 +43,8 @@ pub struct RunOptions {
     pub duration: Option<Nanos>,
     /// Where the results go.
     pub folder: PathBuf,
-    /// Whether the kernel stamps every frame (T2, T3, T6, T7).
-    pub stamps: bool,
+    /// By whose clock frames are stamped (T2, T3, T6, T7).
+    pub stamps: WantedStamps,
     /// Whether to ask for processors, locked memory and a real-time class.
     pub realtime: bool,
     /// Which class.
@@ -108,12 +109,13 @@ pub fn run(
     let mut venue = Venue::find(scenario, &options.place, &mut notes)?;
     // What its clock cannot do is better known before anything is made.
     let bell = Bell::open(&options.wake, scenario, |stream, side| venue.has(scenario, stream, side))?;
+    let stamps = RunStamps::find(scenario, &options.place, options.stamps)?;
     let interrupted = interrupt_flag()?;
     // Before the network: a folder that cannot be written is better known now than after the run.
     make_folder(options)?;
     let desk = Arc::new(Desk::default());
     let measured = control.map(|socket| Control::serve(socket, Arc::clone(&desk))).transpose().and_then(|control| {
-        let measured = measured(scenario, options, (&mut venue, bell.as_ref()), &interrupted, &desk, watch);
+        let measured = measured(scenario, options, (&mut venue, bell.as_ref(), stamps), &interrupted, &desk, watch);
         drop(control);
         measured
     });
@@ -166,7 +168,7 @@ struct Measured {
 fn measured(
     scenario: &Scenario,
     options: &RunOptions,
-    (venue, bell): (&mut Venue, Option<&Bell>),
+    (venue, bell, mut stamps): (&mut Venue, Option<&Bell>, RunStamps),
     interrupted: &AtomicBool,
     desk: &Desk,
     watch: &mut dyn Watch,
@@ -185,7 +187,9 @@ fn measured(
     if let Some(bell) = bell {
         machine.insert("wake_clock".into(), bell.describe());
     }
-    let mut hosts = Hosts::start(scenario, options, venue, bell)?;
+    let mut hosts = Hosts::start(scenario, options, venue, (bell, &stamps))?;
+    stamps.keep(&hosts.reached());
+    machine.insert("stamps".into(), stamps::told(&hosts.reached()).into());
     let kept = hosts.launches_kept(scenario);
     if !kept.is_empty() {
         machine.insert("launch_kept".into(), kept.into());
@@ -225,6 +229,7 @@ fn measured(
     let mut breaches = Breaches::new(scenario);
     let mut told_to_stop = false;
     let mut drains = Drains::new(scenario, |stream, side| venue.has(scenario, stream, side));
+    stamps.compare(&mut machine);
     while !hosts.have_ended() {
         thread::sleep(TURN);
         let traces = take_events(&mut hosts, &mut collector, (&mut breaches, &mut drains), watch);
@@ -243,6 +248,7 @@ fn measured(
                 status.images = offered.look();
             }
         }
+        stamps.turn(elapsed, &mut machine);
         rotate(&mut rotation, &mut collector, &machine, desk, &mut notes);
         drains.turn(&hosts, desk, elapsed);
         pauses.turn(&hosts, elapsed);
@@ -277,6 +283,8 @@ fn measured(
     }
     late.end();
     drop(ringing);
+    stamps.compare(&mut machine);
+    notes.extend(stamps.notes());
     let traces = take_events(&mut hosts, &mut collector, (&mut breaches, &mut drains), watch);
     let now = rt::clock::now();
     breaches.finish(&mut notes);

@@ -14,6 +14,9 @@ use units::{Nanos, Tai};
 
 use crate::error::LabError;
 
+/// What for its clock has to show TAI.
+const PURPOSE: &str = "so that its event comes when the cycle says";
+
 /// How long before its first edge an output is tried.
 const TRIED_AHEAD: Nanos = Nanos::from_millis(10_000);
 
@@ -61,7 +64,7 @@ impl Bell {
         let path = clock.path().to_owned();
         let Some(events) = EventSpec::of(scenario, has, (path.clone(), wanted.in_channel)) else { return Ok(None) };
         let ahead = clock.ahead().map_err(cannot)?;
-        agrees(&path, ahead, Nanos(events.period_ns))
+        agrees(&path, ahead, Grid::limit(Nanos(events.period_ns)), (PURPOSE, "leave --wake out"))
             .map_err(|(what, mend)| LabError::Host { what: told(wake, &what), mend })?;
         let apart = EventQueue::open(&path, wanted.in_channel).map_err(cannot)?.is_apart();
         let (out_channel, pins, before) = (wanted.out_channel, None, Vec::new());
@@ -219,9 +222,13 @@ fn can(clock: &HardwareClock, wanted: &PtpWake) -> Result<(), (String, String)> 
     pins.iter().filter_map(|(key, pin)| Some((key, (*pin)?))).try_for_each(|(key, pin)| within(key, pin, has.pins))
 }
 
-/// Whether it shows the TAI of this machine; how far it does not, and the mend.
-fn agrees(path: &Path, ahead: Ahead, period: Nanos) -> Result<(), (String, String)> {
-    let limit = Grid::limit(period);
+/// Whether it shows the TAI of this machine, for some purpose; how far it does not, and the mend or what else can be done.
+pub(crate) fn agrees(
+    path: &Path,
+    ahead: Ahead,
+    limit: Nanos,
+    (purpose, or_else): (&str, &str),
+) -> Result<(), (String, String)> {
     if ahead.by.abs() <= limit {
         return Ok(());
     }
@@ -229,17 +236,19 @@ fn agrees(path: &Path, ahead: Ahead, period: Nanos) -> Result<(), (String, Strin
     let second = Nanos::from_millis(1_000);
     let whole = Nanos((ahead.by.0 + second.0 / 2).div_euclid(second.0) * second.0);
     let leap = (10..60).contains(&(whole / second)) && (ahead.by - whole).abs() <= Nanos::from_millis(1);
+    let settle = format!(
+        "run ptp4l and phc2sys, which keep both together (`downbeat apply` or `downbeat ptp run` starts them as the scenario \
+         plans), and wait until they have settled; or {or_else}"
+    );
     let mend = if leap && rt::clock::tai_minus_utc() == Nanos::ZERO {
         "the kernel does not know how far TAI is ahead of UTC: phc2sys of linuxptp tells it (`downbeat apply` or `downbeat ptp run` starts \
          it as the scenario plans)"
     } else {
-        "run ptp4l and phc2sys, which keep both together (`downbeat apply` or `downbeat ptp run` starts them as the scenario \
-         plans), and wait until they have settled; or leave --wake out"
+        &settle
     };
     Err((
         format!(
-            "hardware clock {} is {} ahead of this machine's TAI (± {}): within {limit} expected, so that its event comes when the \
-             cycle says",
+            "hardware clock {} is {} ahead of this machine's TAI (± {}): within {limit} expected, {purpose}",
             path.display(),
             ahead.by,
             ahead.error
@@ -312,7 +321,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_elsewhere_is_refused_with_the_distance() {
-        let agrees = |by, period| agrees(Path::new("/dev/ptp0"), Ahead { by, error: Nanos(400) }, period);
+        let agrees = |by, period| {
+            let ahead = Ahead { by, error: Nanos(400) };
+            agrees(Path::new("/dev/ptp0"), ahead, Grid::limit(period), (PURPOSE, "leave --wake out"))
+        };
         let ms = Nanos::from_millis(1);
         assert!(agrees(Nanos(10_000), ms).is_ok() && agrees(Nanos(-10_000), ms).is_ok());
         for (by, period) in [(Nanos(10_001), ms), (Nanos(-10_001), ms), (Nanos(1_600), Nanos(31_250))] {

@@ -10,7 +10,7 @@ use units::Nanos;
 use crate::error::{InterfaceName, LinkError};
 pub use crate::ethtool::{VlanOffload, receive_queues, set_vlan_offload, vlan_offload};
 use crate::socket::set_option;
-pub use crate::stamping::{Stamping, stamping};
+pub use crate::stamping::{StampSetting, Stamping, set_stamp_setting, stamp_all, stamp_setting, stamping};
 
 /// The number of an interface.
 ///

@@ -61,7 +61,8 @@ pub struct ReceiverOptions<'a> {
     /// Makes TAI of software stamps, which arrive in UTC.
     pub tai_minus_utc: Nanos,
     /// Which stamp shall tell when each frame arrived. For hardware stamps the interface is set to stamp every
-    /// frame, which needs `CAP_NET_ADMIN`, and left so.
+    /// frame, which needs `CAP_NET_ADMIN`, and left so: [`stamp_setting`](crate::interface::stamp_setting) reads before
+    /// what can be put back when nobody needs it any more.
     pub stamps: Stamps,
     /// Receive buffer in bytes; 0 leaves the system's, for a ring 512 KiB. A frame takes its length and about 800 bytes
     /// more, in a ring always a whole slot: 2 KiB for an MTU of 1500 bytes.

@@ -70,6 +70,48 @@ pub fn stamping(name: &str) -> Result<Stamping, LinkError> {
     Ok(Stamping::new(&info))
 }
 
+/// What the network card stamps: a setting of the device, the same for all programs (`SIOCGHWTSTAMP`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StampSetting {
+    /// Of frames that leave (`hwtstamp_tx_types`).
+    pub transmit: i32,
+    /// Of frames that arrive (`hwtstamp_rx_filters`).
+    pub receive: i32,
+}
+
+/// Reads what the network card stamps; none where its driver does not tell.
+///
+/// # Errors
+/// There is no such interface, or the kernel's.
+pub fn stamp_setting(name: &str) -> Result<Option<StampSetting>, LinkError> {
+    let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
+    match configure(name, &mut config, SIOCGHWTSTAMP) {
+        Ok(()) => Ok(Some(StampSetting { transmit: config.tx_type, receive: config.rx_filter })),
+        Err(Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(LinkError::of(errno, "SIOCGHWTSTAMP", CAP_NET_ADMIN, InterfaceName::new(name))),
+    }
+}
+
+/// Sets what the network card stamps, as [`stamp_setting`] has read it. A driver may set more.
+///
+/// # Errors
+/// `CAP_NET_ADMIN` is missing, there is no such interface, or the driver refuses.
+pub fn set_stamp_setting(name: &str, setting: StampSetting) -> Result<(), LinkError> {
+    let StampSetting { transmit: tx_type, receive: rx_filter } = setting;
+    let mut config = libc::hwtstamp_config { flags: 0, tx_type, rx_filter };
+    configure(name, &mut config, libc::SIOCSHWTSTAMP as u32)
+        .map_err(|errno| LinkError::of(errno, "SIOCSHWTSTAMP", CAP_NET_ADMIN, InterfaceName::new(name)))
+}
+
+/// Makes the network card stamp all frames, those that arrive and those that leave and ask for it.
+///
+/// # Errors
+/// [`LinkError::Unsupported`] where it does not; `CAP_NET_ADMIN` is missing, or the kernel's.
+pub fn stamp_all(name: &str) -> Result<(), LinkError> {
+    stamp_all_received(name)?;
+    stamp_all_sent(name)
+}
+
 /// Makes the network card stamp every frame that arrives. The setting is the device's and stays: other programs may
 /// rely on it meanwhile. What is set for frames that leave is kept.
 pub(crate) fn stamp_all_received(name: &str) -> Result<(), LinkError> {
@@ -160,6 +202,11 @@ mod tests {
             assert!(matches!(refused, LinkError::Unsupported { .. }), "{refused:?}");
             assert!(refused.to_string().contains("ethtool -T"), "{refused}");
         }
+        assert!(matches!(stamp_all("lo"), Err(LinkError::Unsupported { .. })));
+        assert_eq!(stamp_setting("lo").unwrap(), None);
+        let nothing = StampSetting { transmit: 0, receive: 0 };
+        assert!(set_stamp_setting("lo", nothing).unwrap_err().to_string().contains("SIOCSHWTSTAMP"));
+        assert!(matches!(stamp_setting("no-such"), Err(LinkError::NoSuchInterface { .. })));
         assert!(matches!(stamping("no-such"), Err(LinkError::NoSuchInterface { .. })));
     }
 }

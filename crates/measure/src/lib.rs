@@ -61,6 +61,7 @@ mod outside;
 mod ptp;
 mod refusals;
 mod rows;
+mod stamp_clock;
 mod store;
 mod summary;
 mod trace;
@@ -83,6 +84,7 @@ pub use histogram::{Bucket, Histogram};
 pub use latency::*;
 pub use ptp::*;
 pub use rows::{FrameRow, flags};
+pub use stamp_clock::{STAMP_CLOCKS, StampClock, stamp_clocks};
 pub use store::{
     ENDS_FILE, ResultsError, part_folders, read_run, read_run_file, run_folder, utc_text, write_run, write_whole,
 };

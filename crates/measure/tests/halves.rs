@@ -12,6 +12,7 @@ use downbeat_measure::{
 };
 use proptest::prelude::*;
 use scenario::{Limit, LimitValue, Quantity, Scenario};
+use serde_json::json;
 use units::{Nanos, Tai};
 
 /// Writes what one side has, `earlier` cycles before the other one began to count.
@@ -511,4 +512,35 @@ fn a_watch_that_does_not_cover_the_run_is_told() {
         assert_eq!(run.clocks.unwrap().watched[0].covers, Some(covers));
         assert_eq!(run.incidents.iter().any(|one| one.kind == "clock-unwatched"), !covers, "{:?}", run.incidents);
     }
+}
+
+#[test]
+fn clocks_of_network_cards_that_took_the_stamps_add_to_the_clock_error() {
+    let scenario = two_hosts();
+    let events = events(&[Fate::Fine; 100], &[0]);
+    let (_folder, dirs) = halves(&scenario, &events);
+    let stamped = |dir: &PathBuf, error: i64| {
+        let path = dir.join("run.json");
+        let mut run: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let clock = json!({ "device": "/dev/ptp0", "ahead_ns": [40, -20], "error_ns": error, "looks": 9 });
+        run["machine"]["stamp_clocks"] = json!({ "eth0": clock });
+        std::fs::write(&path, run.to_string()).unwrap();
+    };
+    let clocks = || join_folders(&dirs, Nanos(1_000)).unwrap().run.clocks.unwrap();
+    assert_eq!((clocks().error_ns, clocks().stamps_ns), (1_000, None), "stamps of the kernel are by the hosts' clocks");
+    let before = clocks().one_way[0].clone();
+    stamped(&dirs[0], 700);
+    assert_eq!((clocks().error_ns, clocks().stamps_ns), (1_700, Some(700)));
+    stamped(&dirs[1], 50);
+    assert_eq!((clocks().error_ns, clocks().stamps_ns), (1_750, Some(750)));
+    let after = clocks().one_way[0].clone();
+    assert_eq!((after.least_ns, after.most_ns), (before.least_ns - 750, before.most_ns + 750));
+    assert_eq!(join_folders(&dirs, Nanos(1_000)).unwrap().run.machine["clock_error_ns"], 1_750);
+
+    // Of a side that was killed each part counts: nobody has summed them up.
+    let (_folder, [writer, reader]) = in_parts(None);
+    assert!(!reader.join("run.json").exists());
+    stamped(&reader.join("part-0002"), 300);
+    let joined = join_folders(&[writer, reader], Nanos(1_000)).unwrap();
+    assert_eq!(joined.run.clocks.unwrap().stamps_ns, Some(300));
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::bounds::{Bounds, Figure, StreamBound, plain};
 use crate::group::{Group, Run};
 use crate::tables::capital;
-use crate::text::ABSENT;
+use crate::text::{ABSENT, plain_span};
 use crate::verdict::heading;
 
 /// How frames were made to depart, and what a "wire" is here.
@@ -18,6 +18,14 @@ pub(crate) fn departure(group: &Group<'_>, level: u8) -> Markup {
             @for run in group.measured_first() {
                 div.say {
                     p { b { (capital(&run.label)) ": " } (mechanism(run)) "." }
+                    @for (interface, clock) in measure::stamp_clocks(&run.file.machine) {
+                        p {
+                            "Frames at " (interface) " are stamped by the clock of its network card, " (clock.device) ", which was within "
+                            b { (plain_span(clock.error_ns as f64)) } " of the machine's clock (" (clock.looks) " looks). What lies between a stamp and an "
+                            "instant of a program may be off by as much, either way; round trips T2 → T7 and spacings are not."
+                            @if let Some(unread) = &clock.unread { " From some instant on nothing is known of it: " (unread) "." }
+                        }
+                    }
                     @if run.file.kind != Kind::Simulated && has_veth(&run.file.machine) {
                         p { "The links are veth pairs inside one kernel: they have no wire time. T2 → T3 is what the kernel takes to pass a frame on, not a transmission at the rate of the link." }
                     }

@@ -57,7 +57,11 @@ fn clocks(run: &Run<'_>) -> Markup {
                 ClocksFrom::Given => "The clocks of its hosts are said to be within ",
                 ClocksFrom::Watched => "PTP, as it was watched, kept the clocks of its hosts within ",
             }
-            b { (error) } " of each other. One-way figures may be off by as much, either way: their limits are compared with that added. "
+            b { (error) } " of each other"
+            @if let Some(stamps) = clocks.stamps_ns {
+                " (" (plain_span(stamps as f64)) " of it between hosts and the clocks of their network cards, which took the stamps)"
+            }
+            ". One-way figures may be off by as much, either way: their limits are compared with that added. "
             "Round trips, spacings and losses rest on one clock each."
             @for range in clocks.one_way.iter().filter(|_| clocks.error_ns > 0) {
                 " " (capital(&range.quantity.replace('_', " "))) " of stream " (range.stream) " lies from "

@@ -24,6 +24,7 @@ mod scheduling;
 mod sends;
 mod sockets;
 mod spec;
+mod stamping;
 #[cfg(test)]
 mod standing_tests;
 mod wake;
@@ -43,5 +44,6 @@ pub use spec::{
     Dropped, EndSpec, Finished, OutletSpec, Ready, RoleSpec, ThreadSpec, WorkerFinished, WorkerSpec, cells,
     drain_request, workers,
 };
+pub use stamping::{StampPlan, WantedStamps};
 pub use wake::{EventSpec, PtpWake, Wake, WakeEvents};
 pub use ways::{Link, Reached};

@@ -14,6 +14,7 @@ use crate::departure::{Departure, Launch};
 use crate::inlet::{Inlet, Source};
 use crate::outlet::{Outlet, Target};
 use crate::spec::{EndSpec, OutletSpec, RoleSpec};
+use crate::stamping::StampPlan;
 use crate::ways::{Choice, Link, Reached, Shares, choose};
 use crate::worker::rhythms;
 
@@ -84,14 +85,14 @@ impl<'a> Sockets<'a> {
         self.tai_minus_utc
     }
 
-    fn stamps(&self) -> Stamps {
-        if self.spec.stamps { Stamps::Software } else { Stamps::Off }
+    fn stamps(&self, interface: &str) -> Stamps {
+        self.spec.stamps(interface).stamps()
     }
 
     /// What carries away the frames, or datagrams to an address, of one interface and priority.
     pub(crate) fn outlet(&mut self, wanted: &OutletSpec<'_>) -> Result<Outlet, String> {
         let &OutletSpec { interface: name, priority, to, txtime } = wanted;
-        let stamps = self.stamps();
+        let stamps = self.stamps(name);
         if let Some(to) = to {
             self.udp(name)?.send = Some(UDP.into());
             return self.keeping(wanted, |txtime| {
@@ -178,7 +179,7 @@ impl<'a> Sockets<'a> {
         if let Some(at) = entrance.at {
             let options = UdpReceiverOptions {
                 tai_minus_utc: self.tai_minus_utc,
-                stamps: self.stamps(),
+                stamps: self.stamps(name),
                 buffer_bytes: RECEIVE_BUFFER_BYTES,
                 ..UdpReceiverOptions::default()
             };
@@ -191,7 +192,7 @@ impl<'a> Sockets<'a> {
             destination: wanted.destination,
             publishers: &wanted.publishers,
             tai_minus_utc: self.tai_minus_utc,
-            stamps: self.stamps(),
+            stamps: self.stamps(name),
             buffer_bytes: RECEIVE_BUFFER_BYTES,
             ..ReceiverOptions::default()
         };
@@ -229,7 +230,7 @@ impl<'a> Sockets<'a> {
         if !self.udp.contains_key(name) {
             wait_until_running(name)?;
             let why = self.shares(name).why_udp(self.spec.link);
-            let reached = Reached::new(name, why);
+            let reached = Reached::new(name, why, &self.spec.stamps(name));
             self.udp.insert(name.into(), reached);
         }
         self.udp.get_mut(name).ok_or_else(|| format!("{name} is not known"))
@@ -253,22 +254,42 @@ impl<'a> Sockets<'a> {
     fn look(&self, name: &str) -> Result<Interface, String> {
         wait_until_running(name)?;
         let RoleSpec { link, workers, .. } = self.spec;
-        let mut choice = choose(*link, name, workers, self.scenario)?;
+        let mut stamps = self.spec.stamps(name);
+        let mut choice = choose(*link, name, workers, (self.scenario, &stamps))?;
         let mut port = Port::default();
         if choice.xdp {
-            match self.port(name) {
-                Ok(opened) => port = opened,
+            match self.stamped_port(name, &stamps) {
+                Ok((opened, planned)) => (port, stamps) = (opened, planned),
                 Err(error) if *link == Link::Xdp => return Err(error),
                 Err(error) => choice = Choice { xdp: false, why: format!("AF_XDP was refused: {error}") },
             }
         }
         let why = self.shares(name).why_ethernet(&choice.why);
-        let reached = Reached::new(name, why);
+        let reached = Reached::new(name, why, &stamps);
         Ok(Interface { choice, reached, port })
     }
 
+    /// Opens an AF_XDP port with the stamps that are planned, or where they need not be and cannot, with those of the kernel.
+    fn stamped_port(&self, name: &str, planned: &StampPlan) -> Result<(Port, StampPlan), String> {
+        let port = self.port(name, planned.stamps())?;
+        let by_kernel = |(_, receiver): &(_, XdpReceiver)| receiver.how().receive_stamps != Stamps::Hardware;
+        let lacks = port.receivers.iter().find(|receiver| planned.stamps() == Stamps::Hardware && by_kernel(receiver));
+        let Some((_, receiver)) = lacks else { return Ok((port, planned.clone())) };
+        let why = receiver.how().no_hardware_stamps.unwrap_or("no reason was told");
+        if planned.is_needed() {
+            return Err(format!(
+                "{name}: hardware stamps were asked for, and AF_XDP hands on none here: {why}; take --link ring, or --stamps \
+                 auto"
+            ));
+        }
+        let stamps = planned.in_software(format!("AF_XDP hands on none here: {why}"));
+        // Only one programme to an interface.
+        drop(port);
+        Ok((self.port(name, stamps.stamps())?, stamps))
+    }
+
     /// Opens an AF_XDP port; without readers its receiving end, and with it the programme, goes again.
-    fn port(&self, name: &str) -> Result<Port, String> {
+    fn port(&self, name: &str, stamps: Stamps) -> Result<Port, String> {
         let RoleSpec { workers, host, .. } = self.spec;
         let here = |end: &&EndSpec| end.interface == name && end.sends_to(self.scenario).is_none();
         let reads = |end: &&EndSpec| here(end) && end.receives(self.scenario);
@@ -282,7 +303,7 @@ impl<'a> Sockets<'a> {
         let options = XdpOptions {
             destination: wanted.destination,
             receive_frames: receive_frames(keys.len()) as u32,
-            stamps: self.stamps(),
+            stamps,
             ..XdpOptions::default()
         };
         let (senders, receivers) = if keys.is_empty() {

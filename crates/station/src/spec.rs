@@ -1,5 +1,6 @@
 //! What a role process is told and tells: lines of JSON on its standard input and output.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use units::Nanos;
 
 use crate::departure::{Departure, Launch, Txtime};
 use crate::scheduling::Scheduling;
+use crate::stamping::{StampPlan, WantedStamps};
 use crate::wake::{EventSpec, WakeEvents};
 use crate::ways::{Link, Reached};
 
@@ -58,8 +60,8 @@ pub struct RoleSpec {
     /// Whether writers count from the number of their first cycle since the base time, not from 1: their counters then
     /// go on above those of an earlier start.
     pub absolute_counters: bool,
-    /// Whether the kernel stamps frames.
-    pub stamps: bool,
+    /// Which stamps the frames of each interface get; of one that is not named, none.
+    pub stamps: BTreeMap<String, StampPlan>,
     /// Whether to ask for a processor, locked memory, and a real-time class.
     pub realtime: bool,
     /// Which class.
@@ -253,6 +255,18 @@ pub fn workers<'a>(
 }
 
 impl RoleSpec {
+    /// Which stamps the frames of an interface get.
+    pub(crate) fn stamps(&self, interface: &str) -> StampPlan {
+        let none =
+            || StampPlan { wanted: WantedStamps::Off, why: "nothing was planned".into(), ..StampPlan::default() };
+        self.stamps.get(interface).cloned().unwrap_or_else(none)
+    }
+
+    /// Whether frames of any interface get stamps.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.stamps.values().any(|plan| plan.stamps() != link::Stamps::Off)
+    }
+
     /// Cycles begin for so long: without end for a hundred years, so that instants stay far from their limits.
     pub(crate) fn duration(&self) -> Nanos {
         self.duration_ns.map_or(Nanos::from_millis(100 * 366 * 86_400_000), Nanos)

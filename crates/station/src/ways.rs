@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::departure::Departure;
 use crate::spec::{EndSpec, WorkerSpec};
+use crate::stamping::StampPlan;
 
 /// The way that is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +79,12 @@ pub struct Reached {
     pub send: Option<String>,
     /// Why it is this way, or which one was wanted first.
     pub why: String,
+    /// By whose clock frames are stamped: `hardware`, `software` or `off`.
+    #[serde(default)]
+    pub stamps: String,
+    /// Why it is so.
+    #[serde(default)]
+    pub stamps_why: String,
     /// When frames leave relative to their launch times, by stream where streams differ; none where none has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
@@ -91,9 +98,18 @@ pub struct Reached {
 
 impl Reached {
     /// An interface that nothing has been opened on.
-    pub(crate) fn new(interface: &str, why: String) -> Self {
-        let (interface, txtime) = (interface.into(), BTreeMap::new());
-        Self { interface, receive: None, send: None, why, launch: None, launch_why: None, txtime }
+    pub(crate) fn new(interface: &str, why: String, stamps: &StampPlan) -> Self {
+        Self {
+            interface: interface.into(),
+            receive: None,
+            send: None,
+            why,
+            stamps: stamps.name().into(),
+            stamps_why: stamps.why.clone(),
+            launch: None,
+            launch_why: None,
+            txtime: BTreeMap::new(),
+        }
     }
 
     /// What frames pass by here that the scenario wants to hold them; in words.
@@ -180,6 +196,8 @@ struct Facts {
     shaped: bool,
     /// Its driver says that it can do without copies.
     zero_copy: bool,
+    /// Nothing but stamps of the network card will do; of frames that leave a run has none by AF_XDP.
+    needs_hardware_stamps: bool,
 }
 
 /// Chooses the way to an interface.
@@ -190,12 +208,13 @@ pub(crate) fn choose(
     link: Link,
     interface: &str,
     workers: &[WorkerSpec],
-    scenario: &Scenario,
+    (scenario, stamps): (&Scenario, &StampPlan),
 ) -> Result<Choice, String> {
     let facts = Facts {
         shaped: port(interface, workers, scenario).is_some_and(|port| scenario.port(port).queue != Queue::Fifo)
             || keeps_launch_times(interface, workers),
         zero_copy: link::xdp::offers_zero_copy(interface).map_err(|error| error.to_string())?,
+        needs_hardware_stamps: stamps.is_needed(),
     };
     Ok(decide(link, facts))
 }
@@ -209,6 +228,9 @@ fn decide(link: Link, facts: Facts) -> Choice {
         Link::Xdp => xdp("asked for"),
         Link::Auto if !facts.zero_copy => packet("AF_XDP would copy each frame here, and a ring costs less"),
         Link::Auto if facts.shaped => packet("AF_XDP would pass by the queueing discipline of the port"),
+        Link::Auto if facts.needs_hardware_stamps => {
+            packet("hardware stamps were asked for, and AF_XDP gives none of frames that leave")
+        }
         Link::Auto => xdp("its driver offers zero copy"),
     }
 }
@@ -232,7 +254,7 @@ fn port(interface: &str, workers: &[WorkerSpec], scenario: &Scenario) -> Option<
 mod tests {
     use super::*;
 
-    const VETH: Facts = Facts { shaped: false, zero_copy: false };
+    const VETH: Facts = Facts { shaped: false, zero_copy: false, needs_hardware_stamps: false };
     const CARD: Facts = Facts { zero_copy: true, ..VETH };
 
     #[test]
@@ -261,6 +283,7 @@ mod tests {
         assert!(xdp(CARD));
         assert!(!xdp(VETH));
         assert!(!xdp(Facts { shaped: true, ..CARD }));
+        assert!(!xdp(Facts { needs_hardware_stamps: true, ..CARD }));
     }
 
     #[test]

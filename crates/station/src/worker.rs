@@ -144,7 +144,7 @@ impl Worker {
         terminated: &Arc<AtomicBool>,
     ) -> WorkerFinished {
         // The threads that fetch stamps start first: they must not inherit the processor and stay ordinary.
-        let tells = spec.stamps || self.outlets.iter().any(Outlet::keeps_launch_times);
+        let tells = spec.is_stamped() || self.outlets.iter().any(Outlet::keeps_launch_times);
         let fetching = Arc::new(AtomicBool::new(tells));
         let fetchers = if tells { self.fetch_stamps(&fetching) } else { Vec::new() };
         let wished = if spec.realtime { spec.scheduling } else { Scheduling::None };

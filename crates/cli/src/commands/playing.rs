@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{
     ControlSocket, ImageFolder, LabError, Lateness, Launch, Link, LoadOptions, Pause, Place, RunOptions, RunOutcome,
-    Scheduling, Wake,
+    Scheduling, Wake, WantedStamps,
 };
 use measure::{Live, Side};
 use rt::wait::Wait;
@@ -31,9 +31,10 @@ pub(crate) struct Playing {
     /// Folder for run.json, frames.parquet and scenario.toml [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// No kernel timestamps: T2, T3, T6 and T7 stay empty
-    #[arg(long)]
-    no_stamps: bool,
+    /// By whose clock frames are stamped: auto, software (the kernel), hardware (the network card) or off (T2, T3, T6
+    /// and T7 stay empty); auto takes hardware where the card has it and its clock shows TAI (docs/stamps.md)
+    #[arg(long, value_name = "WHOSE", default_value = "auto")]
+    stamps: WantedStamps,
     /// How frames come and go: auto, packet (sockets), ring (shared with the kernel) or xdp (past its stack)
     #[arg(long, value_name = "WAY", default_value = "auto")]
     link: Link,
@@ -229,9 +230,7 @@ impl Playing {
         // Where computing takes no time, priority changes nothing, and there is one processor.
         let mut options = vec!["--no-control".into(), "--no-realtime".into()];
         options.extend(["--link".into(), self.link.to_string(), "--launch".into(), self.launch.to_string()]);
-        if self.no_stamps {
-            options.push("--no-stamps".into());
-        }
+        options.extend(["--stamps".into(), self.stamps.to_string()]);
         if let Some(every) = self.rotate_every {
             options.extend(["--rotate-every".into(), format!("{}ns", every.0)]);
         }
@@ -261,7 +260,7 @@ impl Playing {
             wake: self.wake.clone(),
             place: plan.place,
             folder: plan.folder,
-            stamps: !self.no_stamps,
+            stamps: self.stamps,
             realtime: !self.no_realtime,
             scheduling: self.scheduling,
             rotate_every: self.rotate_every.or(part_of(plan.duration)),

@@ -39,6 +39,7 @@ impl Arguments {
                 Restored::Alive { scenario, pid } => {
                     println!("{scenario}: still running (process {pid}), left alone");
                 }
+                Restored::StampsBack { interface } => println!("set back: what the network card of {interface} stamps"),
                 Restored::Undone { scenario, namespaces, processes } => println!(
                     "{scenario}: removed {} network namespaces, ended {} processes",
                     namespaces.len(),

@@ -16,8 +16,9 @@ Examples:
   sudo downbeat publish two-hosts.toml --interface eth1                   # until Ctrl-C
   sudo downbeat publish two-hosts.toml --interface loop=eth1 --duration 12h --out runs/pub
 
-The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
-compared only as well as PTP keeps them together. See docs/roles.md.";
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed, but for what a
+network card stamps (set back at the end: docs/stamps.md); clocks are compared only as well as PTP keeps them together.
+See docs/roles.md.";
 
 /// Examples of `loopback`.
 pub(crate) const LOOPBACK_HELP: &str = "\
@@ -25,8 +26,9 @@ Examples:
   sudo downbeat loopback two-hosts.toml --interface eth1                  # until Ctrl-C
   sudo downbeat loopback two-hosts.toml --host loop --cycles 10000 --out runs/loop
 
-The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
-compared only as well as PTP keeps them together. See docs/roles.md.";
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed, but for what a
+network card stamps (set back at the end: docs/stamps.md); clocks are compared only as well as PTP keeps them together.
+See docs/roles.md.";
 
 /// Examples of `subscribe`.
 pub(crate) const SUBSCRIBE_HELP: &str = "\
@@ -34,8 +36,9 @@ Examples:
   sudo downbeat subscribe two-hosts.toml --interface eth1                 # until Ctrl-C
   sudo downbeat subscribe two-hosts.toml --host loop --duration 1h --out runs/loop
 
-The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed; clocks are
-compared only as well as PTP keeps them together. See docs/roles.md.";
+The other hosts play on their machines, from the same scenario file. Nothing of this machine is changed, but for what a
+network card stamps (set back at the end: docs/stamps.md); clocks are compared only as well as PTP keeps them together.
+See docs/roles.md.";
 
 /// What the three commands are told.
 #[derive(Args)]

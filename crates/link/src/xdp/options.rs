@@ -54,7 +54,8 @@ pub struct XdpOptions {
     /// Whether the kernel took it is told by [`XdpHow::busy_poll`].
     pub busy_poll_us: u32,
     /// Whether it shall be said when each frame arrived, and when it left ([`SendStamps`]). What was asked for of the
-    /// hardware and cannot be had comes as software stamps: see [`XdpHow::receive_stamps`].
+    /// hardware and cannot be had comes as software stamps: see [`XdpHow::receive_stamps`]. With zero copy the network
+    /// card alone knows when a frame left, and tells only who asks for hardware stamps.
     pub stamps: Stamps,
 }
 

@@ -102,6 +102,10 @@ fn open(
     let Attachment { programme, place, link, stamps, no_hardware_stamps } =
         attach(wanted, (interface, index), options, features)?;
 
+    // Before the sockets are bound: setting it restarts some cards.
+    let card_stamps_sent =
+        options.stamps == Stamps::Hardware && features.tx_stamps && stamping::stamp_all_sent(interface).is_ok();
+
     let shares = options.shares(receivers.len(), senders);
     let memory = FrameMemory::new(shares.received(), shares.sent())
         .map_err(|errno| LinkError::System { call: "mmap of frame memory", errno })?;
@@ -140,11 +144,7 @@ fn open(
         receive_stamps: stamps,
         no_hardware_stamps,
         send_metadata,
-        send_stamps: match (options.stamps != Stamps::Off && send_metadata, zero_copy) {
-            (true, false) => SendStamps::Completion,
-            (true, true) if features.tx_stamps => SendStamps::Hardware,
-            _ => SendStamps::None,
-        },
+        send_stamps: send_stamps(options.stamps, send_metadata, zero_copy, card_stamps_sent),
         // In copy mode the kernel takes a launch time too, but nobody says whether the driver keeps it.
         launch_time: send_metadata && zero_copy && features.launch_time,
     };
@@ -169,6 +169,16 @@ fn open(
         .zip(receiving)
         .map(|(number, receiving)| XdpReceiver::new(number, receiving, Arc::clone(&attached), Arc::clone(&pool), how));
     Ok((senders.collect(), receivers.collect()))
+}
+
+/// Who says when frames leave. Only what was asked for: nobody expects the time of a network card among software stamps.
+const fn send_stamps(wanted: Stamps, metadata: bool, zero_copy: bool, by_card: bool) -> SendStamps {
+    match (wanted, metadata, zero_copy) {
+        (Stamps::Off, ..) | (_, false, _) => SendStamps::None,
+        (_, true, false) => SendStamps::Completion,
+        (Stamps::Hardware, true, true) if by_card => SendStamps::Hardware,
+        (_, true, true) => SendStamps::None,
+    }
 }
 
 /// The number of receive queues, of which `options.queue` must be one, and be the one where frames arrive.

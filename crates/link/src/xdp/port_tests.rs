@@ -91,3 +91,15 @@ fn the_programme_asks_the_driver_for_each_stamp() {
         assert_eq!((filtered.unstamped, filtered.missed, filtered.unwanted), (3, 3, 0));
     });
 }
+
+#[test]
+fn nobody_gets_the_time_of_a_network_card_who_asked_for_the_kernels() {
+    let told = |stamps| send_stamps(stamps, true, true, true);
+    assert_eq!(
+        [Stamps::Hardware, Stamps::Software, Stamps::Off].map(told),
+        [SendStamps::Hardware, SendStamps::None, SendStamps::None]
+    );
+    assert_eq!(send_stamps(Stamps::Hardware, true, true, false), SendStamps::None, "the card tells none");
+    assert_eq!(send_stamps(Stamps::Software, true, false, false), SendStamps::Completion);
+    assert_eq!(send_stamps(Stamps::Software, false, false, false), SendStamps::None, "the kernel takes no metadata");
+}

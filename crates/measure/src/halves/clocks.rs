@@ -18,6 +18,10 @@ pub struct Clocks {
     pub error_ns: i64,
     /// Who says so.
     pub from: ClocksFrom,
+    /// How much of it is between the hosts' clocks and those of their network cards, which took the stamps, as the hosts
+    /// have compared them; absent with stamps of the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps_ns: Option<i64>,
     /// What was watched, one entry a folder of `downbeat ptp`; absent when the error was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<WatchedClock>,
@@ -88,6 +92,8 @@ impl From<Nanos> for JoinClocks {
 /// The error, and the files that it is from.
 pub(super) struct Known {
     pub(super) error: Nanos,
+    /// What of it is between hosts and their network cards.
+    of_stamps: Nanos,
     files: Vec<(PathBuf, PtpFile)>,
 }
 
@@ -98,7 +104,7 @@ impl JoinClocks {
             Self::Given(error) if error < Nanos::ZERO => {
                 return Err(refused("a clock error below zero", "say how far apart the clocks are at most, as 1us"));
             }
-            Self::Given(error) => return Ok(Known { error, files: Vec::new() }),
+            Self::Given(error) => return Ok(Known { error, of_stamps: Nanos::ZERO, files: Vec::new() }),
             Self::Watched(dirs) => dirs,
         };
         let mut files = Vec::new();
@@ -124,11 +130,20 @@ impl JoinClocks {
                 "let all hosts follow one grandmaster, or say with --clock-error how far apart they are",
             )
         })?;
-        Ok(Known { error: Nanos(error), files })
+        Ok(Known { error: Nanos(error), of_stamps: Nanos::ZERO, files })
     }
 }
 
 impl Known {
+    /// With what stamps of network cards add: a one-way figure has one of each of two hosts, so the largest two count.
+    pub(super) fn with_stamps(mut self, errors: impl Iterator<Item = i64>) -> Self {
+        let mut errors: Vec<i64> = errors.collect();
+        errors.sort_unstable_by(|a, b| b.cmp(a));
+        self.of_stamps = Nanos(errors.iter().take(2).fold(0, |sum, error| sum.saturating_add(*error)));
+        self.error = Nanos(self.error.0.saturating_add(self.of_stamps.0));
+        self
+    }
+
     /// Puts into a run what is known of its clocks; it lasted from one instant to the other in nanoseconds UTC, if
     /// that is known. Gives what is amiss.
     pub(super) fn tell(&self, run: &mut RunFile, lasted: Option<(i64, i64)>) -> Vec<Incident> {
@@ -166,7 +181,8 @@ impl Known {
             })
         });
         let from = if self.files.is_empty() { ClocksFrom::Given } else { ClocksFrom::Watched };
-        run.clocks = Some(Clocks { error_ns: self.error.0, from, watched, one_way: ranges.collect() });
+        let stamps_ns = (self.of_stamps > Nanos::ZERO).then_some(self.of_stamps.0);
+        run.clocks = Some(Clocks { error_ns: self.error.0, from, stamps_ns, watched, one_way: ranges.collect() });
         incidents
     }
 }

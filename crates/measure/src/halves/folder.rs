@@ -16,6 +16,8 @@ pub(super) struct Half {
     /// Folders with its rows: its parts, or itself.
     pub(super) parts: Vec<PathBuf>,
     pub(super) machine: Machine,
+    /// The most that its stamps may be off its `CLOCK_TAI`, nanoseconds.
+    pub(super) stamp_error: i64,
     /// The text of its scenario.
     scenario: String,
     /// When its cycle 0 began, nanoseconds TAI.
@@ -49,9 +51,17 @@ impl Half {
             ));
         }
         let machine = run.machine;
+        let mut stamp_error = crate::stamp_clock::stamp_error(&machine);
+        if !dir.join(RUN).exists() {
+            // Nobody has summed its parts up.
+            for part in &parts {
+                stamp_error =
+                    stamp_error.max(crate::stamp_clock::stamp_error(&read_run_file(&part.join(RUN))?.machine));
+            }
+        }
         let begun = machine.get("first_cycle_at_ns").and_then(serde_json::Value::as_i64);
         let missing = missing(dir, &named);
-        Ok(Self { dir: dir.to_owned(), parts, machine, scenario, begun, missing })
+        Ok(Self { dir: dir.to_owned(), parts, machine, stamp_error, scenario, begun, missing })
     }
 
     /// The host that it is of, for words.

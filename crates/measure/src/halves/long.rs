@@ -33,6 +33,7 @@ pub fn join_into(
 ) -> Result<RunFile, JoinError> {
     let clocks = clocks.into().known()?;
     let halves = folders.iter().map(|dir| Half::open(dir)).collect::<Result<Vec<_>, _>>()?;
+    let clocks = clocks.with_stamps(halves.iter().map(|half| half.stamp_error));
     let complete = halves.iter().all(|half| half.missing.is_none());
     let rotated = halves.iter().any(|half| half.parts.len() > 1);
     if complete && rotated && messages(&halves)? > most {

@@ -137,6 +137,7 @@ impl Collector {
 pub fn join_folders(folders: &[PathBuf], clocks: impl Into<JoinClocks>) -> Result<Joined, JoinError> {
     let clocks = clocks.into().known()?;
     let halves = folders.iter().map(|dir| Half::open(dir)).collect::<Result<Vec<_>, _>>()?;
+    let clocks = clocks.with_stamps(halves.iter().map(|half| half.stamp_error));
     whole(&halves, &clocks)
 }
 
